@@ -1,0 +1,94 @@
+"""The only border to onnx and onnx_ir: every other room sees models through the names below."""
+
+from __future__ import annotations
+
+from onnx_ir import (
+    Attr,
+    AttrFloat32,
+    AttributeType,
+    AttrInt64,
+    AttrInt64s,
+    AttrString,
+    DataType,
+    Graph,
+    Model,
+    Node,
+    Shape,
+    SymbolicDim,
+    TensorType,
+    Value,
+    tensor,
+)
+from onnx_ir import node as make_node
+
+from infer_opt.ir.constants import array, constant, initializer_bytes, is_constant, scalar
+from infer_opt.ir.edit import (
+    attribute,
+    clone,
+    inner_graphs,
+    interface_values,
+    origin,
+    remove,
+    set_origin,
+    substitute,
+)
+from infer_opt.ir.fingerprint import file_sha256, fingerprint
+from infer_opt.ir.interface import Interface, Port, interface
+from infer_opt.ir.legality import IllegalModel, check_legal
+from infer_opt.ir.load import load
+from infer_opt.ir.names import Names
+from infer_opt.ir.save import save, serialize
+from infer_opt.ir.schemas import latest_opset, operator_known
+from infer_opt.ir.shapes import dims, elements, infer_shapes, numpy_dtype, rank
+from infer_opt.ir.text import text
+
+__all__ = [
+    "Attr",
+    "AttrFloat32",
+    "AttrInt64",
+    "AttrInt64s",
+    "AttrString",
+    "AttributeType",
+    "DataType",
+    "Graph",
+    "IllegalModel",
+    "Interface",
+    "Model",
+    "Names",
+    "Node",
+    "Port",
+    "Shape",
+    "SymbolicDim",
+    "TensorType",
+    "Value",
+    "array",
+    "attribute",
+    "check_legal",
+    "clone",
+    "constant",
+    "dims",
+    "elements",
+    "file_sha256",
+    "fingerprint",
+    "infer_shapes",
+    "initializer_bytes",
+    "inner_graphs",
+    "interface",
+    "interface_values",
+    "is_constant",
+    "latest_opset",
+    "load",
+    "make_node",
+    "numpy_dtype",
+    "operator_known",
+    "origin",
+    "rank",
+    "remove",
+    "save",
+    "scalar",
+    "serialize",
+    "set_origin",
+    "substitute",
+    "tensor",
+    "text",
+]

@@ -1,0 +1,59 @@
+"""Constants of a graph: what may be treated as one, and its value as an array."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+__all__ = ["array", "constant", "initializer_bytes", "is_constant", "scalar"]
+
+
+def is_constant(value: ir.Value | None) -> bool:
+    """Whether `value` is an initializer whose content no caller can replace.
+
+    An initializer that is also a graph input is a default, not a constant (ONNX IR version 4 and later).
+    """
+    return value is not None and value.is_initializer() and not value.is_graph_input() and value.const_value is not None
+
+
+def constant(value: ir.Value | None) -> np.ndarray[Any, Any] | None:
+    """The array of a constant, or None where `value` is none. Not a copy: never write into it."""
+    if value is None or not is_constant(value):
+        return None
+    assert value.const_value is not None  # noqa: S101 - is_constant has just said so; this tells the type checker
+    return value.const_value.numpy()
+
+
+def array(value: ir.Value) -> np.ndarray[Any, Any]:
+    """The array of a value that is known to be constant.
+
+    Raises:
+        ValueError: it is not.
+    """
+    found = constant(value)
+    if found is None:
+        message = f"`{value.name}` is not a constant"
+        raise ValueError(message)
+    return found
+
+
+def scalar(value: ir.Value | None) -> Any | None:  # noqa: ANN401 - a Python number of whatever dtype the tensor has
+    """The single element of a one-element constant of any rank, or None."""
+    found = constant(value)
+    if found is None or found.size != 1 or found.dtype == np.object_:
+        return None
+    return found.reshape(())[()].item()
+
+
+def initializer_bytes(model: ir.Model) -> int:
+    """Bytes of all initializers of a model, subgraphs included."""
+    return sum(
+        value.const_value.nbytes
+        for graph in model.graphs()
+        for value in graph.initializers.values()
+        if value.const_value is not None
+    )

@@ -1,0 +1,84 @@
+"""Small edits that keep a graph's interface as it is, and where a node came from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["attribute", "clone", "inner_graphs", "interface_values", "origin", "remove", "set_origin", "substitute"]
+
+_ORIGIN = "infer_opt.origin"
+
+
+def clone(model: ir.Model) -> ir.Model:
+    """A copy of the graph that shares the weights; dropping it undoes whatever was done to it."""
+    return model.clone()
+
+
+def attribute(node: ir.Node, name: str, default: Any = None) -> Any:  # noqa: ANN401 - attributes hold many types
+    """The plain Python value of an attribute, or `default` where the node has none."""
+    attr = node.attributes.get(name)
+    return default if attr is None or attr.is_ref() else attr.value
+
+
+def inner_graphs(node: ir.Node) -> Iterator[ir.Graph]:
+    """The subgraphs a control-flow node carries (If, Loop, Scan)."""
+    for attr in node.attributes.values():
+        if attr.type == ir.AttributeType.GRAPH:
+            yield attr.as_graph()
+        elif attr.type == ir.AttributeType.GRAPHS:
+            yield from attr.as_graphs()
+
+
+def interface_values(graph: ir.Graph) -> set[ir.Value]:
+    """Inputs and outputs of a graph: values whose names a caller knows."""
+    return {*graph.inputs, *graph.outputs}
+
+
+def origin(node: ir.Node) -> tuple[str, ...]:
+    """Names of the nodes of the original model that `node` stands for."""
+    return tuple(node.meta.get(_ORIGIN) or ((node.name,) if node.name else ()))
+
+
+def set_origin(node: ir.Node, sources: Iterable[ir.Node]) -> None:
+    """Record that `node` stands for `sources` (their own origins, in order, each once)."""
+    node.meta[_ORIGIN] = tuple(dict.fromkeys(name for source in sources for name in origin(source)))
+
+
+def substitute(old: ir.Value, new: ir.Value) -> bool:
+    """Let every user of `old` use `new`; a graph output keeps its name, dtype and declared shape.
+
+    Returns:
+        False, and nothing is changed, where `old` is a graph output that `new` cannot stand for: `new` is itself part
+        of an interface, or a constant, or lives in another graph. An Identity is needed there.
+    """
+    if old.is_graph_output():
+        if new.is_graph_input() or new.is_graph_output() or new.is_initializer() or new.graph is not old.graph:
+            return False
+        _take_over_output(old, new)
+    old.replace_all_uses_with(new)
+    return True
+
+
+def _take_over_output(old: ir.Value, new: ir.Value) -> None:
+    graph = old.graph
+    assert graph is not None  # noqa: S101 - a graph output has a graph
+    for index, value in enumerate(graph.outputs):
+        if value is old:
+            graph.outputs[index] = new
+    name, old.name = old.name, None
+    new.name, new.type, new.shape = name, old.type, old.shape
+
+
+def remove(node: ir.Node) -> None:
+    """Take a node whose outputs nobody uses out of its graph.
+
+    Raises:
+        ValueError: an output is still in use.
+    """
+    assert node.graph is not None  # noqa: S101 - only nodes of a graph are removed
+    node.graph.remove(node, safe=True)

@@ -1,0 +1,40 @@
+"""Fingerprints: equal exactly when two models, or two files, hold the same content."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from infer_opt.ir.text import text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import onnx_ir as ir
+
+__all__ = ["file_sha256", "fingerprint"]
+
+_CHUNK = 1 << 20
+
+
+def fingerprint(model: ir.Model) -> str:
+    """SHA-256 (hexadecimal) over graph, opsets and weights; producer and metadata do not count.
+
+    Weights are read one at a time, so a model larger than memory can be fingerprinted.
+    """
+    digest = hashlib.sha256(text(model, weights=False).encode())
+    for graph in model.graphs():
+        for name, value in graph.initializers.items():
+            digest.update(name.encode())
+            if value.const_value is not None:
+                digest.update(value.const_value.tobytes())
+    return digest.hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 (hexadecimal) of a file, read in chunks."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

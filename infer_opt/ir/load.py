@@ -1,0 +1,127 @@
+"""Reading a model file into the IR: checked, inlined, sorted, every node and value named, shapes inferred."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+from onnx_ir.external_data import set_base_dir
+from onnx_ir.passes.common import InlinePass
+
+from infer_opt.errors import InputError
+from infer_opt.ir.names import Names
+from infer_opt.ir.shapes import infer_shapes
+from infer_opt.ir.wellformed import check_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["load"]
+
+_FIRST_IR_WITH_DEFAULTS = 4  # before it, every initializer had to be listed among the inputs, and was no default
+
+
+def load(path: str | Path) -> ir.Model:
+    """Load an ONNX file.
+
+    External weights stay on disk and are memory-mapped when used. Local functions are inlined, unsorted nodes sorted,
+    unnamed and doubly named nodes and values named, inner shapes inferred anew (annotations in the file are not
+    trusted). Names, order, dtypes and shapes of graph inputs and outputs stay as they are.
+
+    Raises:
+        InputError: the file is missing, not ONNX, truncated, unsafe or faulty; the message names node or tensor.
+    """
+    path = Path(path)
+    proto = _parse(path)
+    check_file(proto, path)
+    del proto.graph.value_info[:]
+    try:
+        model = ir.serde.deserialize_model(proto)
+    except (ValueError, TypeError, KeyError, NotImplementedError, ir.serde.SerdeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"`{path}` cannot be read: {reason}", "export the model again") from error
+    set_base_dir(model.graph, path.parent)
+    _inline(model, path)
+    _forget_listed_initializers(model)
+    _name_everything(model)
+    model.graph.sort()
+    infer_shapes(model)
+    return model
+
+
+def _parse(path: Path) -> onnx.ModelProto:
+    if not path.exists():
+        raise InputError(f"`{path}` does not exist", "check the path of the model")
+    if path.is_dir():
+        raise InputError(f"`{path}` is a folder, not an ONNX file", "name the .onnx file itself")
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(path.read_bytes())
+    except DecodeError:
+        raise InputError(
+            f"`{path}` is not an ONNX model, or is truncated", "check that the export or the copy finished"
+        ) from None
+    except OSError as error:
+        raise InputError(f"`{path}` cannot be read: {error.strerror}", "check its permissions") from None
+    if not proto.HasField("graph"):
+        raise InputError(f"`{path}` is empty or not an ONNX model", "check that the export or the copy finished")
+    return proto
+
+
+def _inline(model: ir.Model, path: Path) -> None:
+    try:
+        InlinePass()(model)
+    except (ValueError, ir.passes.PassError) as error:
+        reason = str(error.__cause__ or error).splitlines()[0]
+        raise InputError(f"`{path}`: a local function cannot be inlined: {reason}", "export without functions") from error
+    model.functions.clear()
+
+
+def _forget_listed_initializers(model: ir.Model) -> None:
+    if model.ir_version is not None and model.ir_version >= _FIRST_IR_WITH_DEFAULTS:
+        return
+    kept = [value for value in model.graph.inputs if not value.is_initializer()]
+    model.graph.inputs.clear()
+    model.graph.inputs.extend(kept)
+
+
+def _name_everything(model: ir.Model) -> None:
+    """Give every node and every value in use a name that no other has, in the whole model.
+
+    ONNX lets sibling subgraphs use one name for two values; a branch that is later inlined must not clash.
+    """
+    taken = {str(value.name) for value in (*model.graph.inputs, *model.graph.outputs)}
+    names = Names(model)
+    seen: set[str] = set()
+    kept = {*model.graph.inputs, *model.graph.outputs}
+
+    def settle(values: Iterable[ir.Value]) -> None:
+        for value in values:
+            if value in kept:
+                continue
+            if not value.name:
+                if value.uses():
+                    value.name = names.fresh("value")
+            elif value.name in seen or value.name in taken:
+                value.name = names.fresh(value.name)
+            if value.name:
+                seen.add(value.name)
+
+    node_names: set[str] = set()
+    for graph in model.graphs():
+        settle(value for value in graph.inputs if graph is not model.graph)
+        settle(tuple(graph.initializers.values()))
+        for node in graph:
+            settle(node.outputs)
+            if not node.name or node.name in node_names:
+                node.name = names.fresh(node.name or _unnamed(node))
+            node_names.add(node.name)
+
+
+def _unnamed(node: ir.Node) -> str:
+    # An exporter that leaves nodes unnamed names their outputs: those are what a user can look up in a viewer.
+    first = node.outputs[0].name if node.outputs else None
+    return f"{node.op_type}:{first}" if first else node.op_type

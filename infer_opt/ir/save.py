@@ -1,0 +1,58 @@
+"""Writing a model: one file, or a file and external data where it is larger than protobuf allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import onnx
+import onnx_ir as ir
+
+from infer_opt.ir.constants import initializer_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["save", "serialize"]
+
+_EXTERNAL_ABOVE_BYTES = 1 << 30  # protobuf stops at 2 GiB; half of it leaves room for graphs and metadata
+_FIRST_IR_WITHOUT_LISTING = 4
+
+
+def save(model: ir.Model, path: Path) -> list[Path]:
+    """Write `model` to `path`; weights go to `<path>.data` beside it where they exceed 1 GiB.
+
+    External weights that the model still holds are copied into what is written: an artifact never points back at the
+    original's files. Memory does not grow with the weights that go to external data.
+
+    Returns:
+        the files written, the model first.
+    """
+    if initializer_bytes(model) > _EXTERNAL_ABOVE_BYTES:
+        data = path.with_name(path.name + ".data")
+        ir.save(model, path, external_data=data.name)
+        return [path, data]
+    path.write_bytes(serialize(model))
+    return [path]
+
+
+def serialize(model: ir.Model) -> bytes:
+    """The bytes of a model of less than 2 GiB, all weights inside."""
+    copy = model.clone()
+    for graph in copy.graphs():
+        for value in graph.initializers.values():
+            if isinstance(value.const_value, ir.ExternalTensor):
+                value.const_value = ir.Tensor(value.const_value.numpy(), name=value.name)
+    proto = ir.serde.serialize_model(copy)
+    _list_initializers(proto)
+    return proto.SerializeToString(deterministic=True)
+
+
+def _list_initializers(proto: onnx.ModelProto) -> None:
+    if proto.ir_version >= _FIRST_IR_WITHOUT_LISTING:
+        return
+    listed = {value.name for value in proto.graph.input}
+    proto.graph.input.extend(
+        onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        for tensor in proto.graph.initializer
+        if tensor.name not in listed
+    )

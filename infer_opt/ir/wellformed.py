@@ -1,0 +1,218 @@
+"""Faults of a model file, each found before any work is done and named by node or tensor.
+
+Works on the protobuf, because a faulty graph has no faithful form in the IR. Linear in nodes and tensors.
+"""
+
+from __future__ import annotations
+
+import graphlib
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import onnx
+
+from infer_opt.errors import InputError
+from infer_opt.ir.schemas import latest_ir_version, latest_opset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["check_file"]
+
+_OLDEST_OPSET = 7  # before it, broadcasting was an attribute with another meaning
+_DIMS_SHOWN = 4
+
+
+def check_file(proto: onnx.ModelProto, path: Path) -> None:
+    """Check a model that has just been parsed.
+
+    Raises:
+        InputError: no graph, a version from the future or from before opset 7, a recursive function, a value that is
+            used but never made or made twice, a cycle, or a tensor whose bytes do not fit its declared shape.
+    """
+    if not proto.graph.output:
+        raise InputError(f"`{path}` holds no graph with outputs", "check that the export finished and is an ONNX model")
+    _check_versions(proto, path)
+    _check_functions(proto, path)
+    _check_graph(proto.graph, frozenset(), path)
+    for tensor in tensors(proto.graph):
+        _check_tensor(tensor, path)
+
+
+def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """All tensors of a graph: initializers and tensor attributes, subgraphs included."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attr in node.attribute:
+            if attr.HasField("t"):
+                yield attr.t
+            yield from attr.tensors
+            for inner in _graphs(attr):
+                yield from tensors(inner)
+
+
+def _graphs(attr: onnx.AttributeProto) -> list[onnx.GraphProto]:
+    return [attr.g] if attr.HasField("g") else list(attr.graphs)
+
+
+def _check_versions(proto: onnx.ModelProto, path: Path) -> None:
+    opsets = {entry.domain or "ai.onnx": entry.version for entry in proto.opset_import}
+    opset = opsets.get("ai.onnx")
+    if opset is None:
+        raise InputError(f"`{path}` declares no opset for the ai.onnx domain", "export the model again")
+    if opset > latest_opset() or proto.ir_version > latest_ir_version():
+        raise InputError(
+            f"`{path}` declares opset {opset} and IR version {proto.ir_version}; "
+            f"newest known here: opset {latest_opset()}, IR version {latest_ir_version()}",
+            "update the `onnx` package, or export the model with an older opset",
+        )
+    if opset < _OLDEST_OPSET:
+        raise InputError(
+            f"`{path}` declares opset {opset}, older than {_OLDEST_OPSET}",
+            "export the model again with opset 13 or newer",
+        )
+
+
+def _check_functions(proto: onnx.ModelProto, path: Path) -> None:
+    bodies = {(f.domain, f.name): f for f in proto.functions}
+    calls = {
+        key: {(node.domain, node.op_type) for node in _all_nodes(body.node)} & bodies.keys()
+        for key, body in bodies.items()
+    }
+    try:
+        list(graphlib.TopologicalSorter(calls).static_order())
+    except graphlib.CycleError as error:
+        names = " -> ".join(f"{domain}::{name}" for domain, name in error.args[1])
+        raise InputError(
+            f"`{path}`: function calls itself: {names}", "export the model again without recursive functions"
+        ) from None
+
+
+def _all_nodes(nodes: object) -> Iterator[onnx.NodeProto]:
+    for node in nodes:  # type: ignore[attr-defined] - a repeated protobuf field has no useful static type
+        yield node
+        for attr in node.attribute:
+            for inner in _graphs(attr):
+                yield from _all_nodes(inner.node)
+
+
+def _check_graph(graph: onnx.GraphProto, outer: frozenset[str], path: Path) -> None:
+    made = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    made |= {sparse.values.name for sparse in graph.sparse_initializer}
+    maker: dict[str, int] = {}
+    for index, node in enumerate(graph.node):
+        for name in filter(None, node.output):
+            if name in maker or name in made:
+                raise InputError(
+                    f"`{path}`: value `{name}` is made twice, again by node {_label(node)}",
+                    "give each value its own name; most exporters do",
+                )
+            maker[name] = index
+    visible = outer | made | maker.keys()
+    for node in graph.node:
+        for name in filter(None, node.input):
+            if name not in visible:
+                raise InputError(
+                    f"`{path}`: node {_label(node)} reads `{name}`, which nothing makes",
+                    "export the model again; a node or an initializer was lost",
+                )
+    for value in graph.output:
+        if value.name not in visible:
+            raise InputError(f"`{path}`: output `{value.name}` is made by no node", "export the model again")
+    _check_order(graph, maker, path)
+    for node in graph.node:
+        for attr in node.attribute:
+            for inner in _graphs(attr):
+                _check_graph(inner, visible, path)
+
+
+def _check_order(graph: onnx.GraphProto, maker: dict[str, int], path: Path) -> None:
+    needs = {
+        index: {maker[name] for name in _reads(node) if name in maker} for index, node in enumerate(graph.node)
+    }
+    try:
+        list(graphlib.TopologicalSorter(needs).static_order())
+    except graphlib.CycleError as error:
+        names = " -> ".join(_label(graph.node[index]) for index in error.args[1])
+        raise InputError(
+            f"`{path}`: the graph is cyclic: {names}", "write loops with the Loop or Scan operator"
+        ) from None
+
+
+def _reads(node: onnx.NodeProto) -> Iterator[str]:
+    yield from filter(None, node.input)
+    for attr in node.attribute:
+        for inner in _graphs(attr):
+            for value in inner.output:
+                yield value.name
+            for inner_node in inner.node:
+                yield from _reads(inner_node)
+
+
+def _label(node: onnx.NodeProto) -> str:
+    name = node.name or (node.output[0] if node.output else "?")
+    return f"`{name}` ({node.op_type})"
+
+
+def _check_tensor(tensor: onnx.TensorProto, path: Path) -> None:
+    if any(dim < 0 for dim in tensor.dims):
+        raise InputError(f"`{path}`: tensor `{tensor.name}` has a negative dimension", "export the model again")
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        _check_external(tensor, path)
+    elif tensor.HasField("raw_data") and len(tensor.raw_data) != _declared_bytes(tensor):
+        raise InputError(
+            f"`{path}`: tensor `{tensor.name}` declares {_shape(tensor)} "
+            f"({_declared_bytes(tensor):,} bytes) but carries {len(tensor.raw_data):,}",
+            "copy or export the file again; it is truncated or corrupt",
+        )
+
+
+def _check_external(tensor: onnx.TensorProto, path: Path) -> None:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    where = f"`{path}`: external data of tensor `{tensor.name}`"
+    folder = path.parent.resolve()
+    file = (folder / location).resolve()
+    if not location or Path(location).is_absolute() or not file.is_relative_to(folder):
+        raise InputError(
+            f"{where} lies outside the model's folder: `{location}`", "move the file beside the model and export again"
+        )
+    if not file.is_file():
+        raise InputError(f"{where} is missing: `{location}`", f"put `{location}` beside `{path.name}`")
+    try:
+        offset, length = int(entries.get("offset", 0)), int(entries.get("length", _declared_bytes(tensor)))
+    except ValueError:
+        raise InputError(f"{where} has an offset or length that is no number", "export the model again") from None
+    size = file.stat().st_size
+    if offset < 0 or length < _declared_bytes(tensor) or offset + length > size:
+        raise InputError(
+            f"{where} needs {_declared_bytes(tensor):,} bytes at {offset:,}, but `{location}` has {size:,}",
+            "copy or export the file again; it is truncated or belongs to another model",
+        )
+
+
+def _declared_bytes(tensor: onnx.TensorProto) -> int:
+    dtype = tensor.data_type
+    count = math.prod(tensor.dims)
+    if dtype not in _BITS:
+        return 0
+    return (count * _BITS[dtype] + 7) // 8
+
+
+def _shape(tensor: onnx.TensorProto) -> str:
+    shown = "x".join(str(dim) for dim in tensor.dims[:_DIMS_SHOWN]) or "a scalar"
+    return shown + ("x..." if len(tensor.dims) > _DIMS_SHOWN else "")
+
+
+def _bits() -> dict[int, int]:
+    packed = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}
+    bits = {}
+    for name, number in onnx.TensorProto.DataType.items():
+        if name in {"UNDEFINED", "STRING"} or name.startswith("FLOAT6"):
+            continue
+        bits[number] = packed.get(name) or onnx.helper.tensor_dtype_to_np_dtype(number).itemsize * 8
+    return bits
+
+
+_BITS = _bits()
