@@ -32,6 +32,7 @@ from infer_opt.ir.edit import (
     set_origin,
     substitute,
 )
+from infer_opt.ir.evaluate import evaluate
 from infer_opt.ir.fingerprint import file_sha256, fingerprint
 from infer_opt.ir.interface import Interface, Port, interface
 from infer_opt.ir.legality import IllegalModel, check_legal
@@ -68,6 +69,7 @@ __all__ = [
     "constant",
     "dims",
     "elements",
+    "evaluate",
     "file_sha256",
     "fingerprint",
     "infer_shapes",

@@ -1,0 +1,43 @@
+"""Finding passes: a module in `infer_opt/passes/` that defines a Pass is its registration."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+from functools import cache
+
+import infer_opt.passes
+from infer_opt.errors import UsageError
+from infer_opt.passes.engine.base import Pass
+
+__all__ = ["available", "find"]
+
+
+@cache
+def available() -> dict[str, type[Pass]]:
+    """All passes by name, sorted."""
+    found: dict[str, type[Pass]] = {}
+    for module_info in pkgutil.iter_modules(infer_opt.passes.__path__):
+        if module_info.ispkg:
+            continue
+        module = importlib.import_module(f"infer_opt.passes.{module_info.name}")
+        for _, member in inspect.getmembers(module, inspect.isclass):
+            if issubclass(member, Pass) and member.__module__ == module.__name__:
+                found[member.name] = member
+    return dict(sorted(found.items()))
+
+
+def find(name: str) -> type[Pass]:
+    """The pass of that name.
+
+    Raises:
+        UsageError: there is none; the hint names the nearest.
+    """
+    passes = available()
+    if name in passes:
+        return passes[name]
+    near = difflib.get_close_matches(name, passes, n=1)
+    hint = f"did you mean `{near[0]}`?" if near else "list the passes with `infer-opt passes`"
+    raise UsageError(f"no pass is called `{name}`; there are {', '.join(passes)}", hint)

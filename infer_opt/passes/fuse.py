@@ -1,0 +1,49 @@
+"""The `fuse` pass: neighbouring operators that one operator can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from infer_opt import ir
+from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
+from infer_opt.passes.engine.rules import apply_rules
+from infer_opt.passes.rewrites.affine import AFFINE_RULES
+from infer_opt.passes.rewrites.dead_code import remove_dead_code
+from infer_opt.passes.rewrites.duplicates import merge_equal_initializers
+from infer_opt.passes.rewrites.matrix_products import MATRIX_RULES
+from infer_opt.passes.rewrites.padding import PADDING_RULES
+
+__all__ = ["RULES", "Fuse"]
+
+# In this order at each node. Padding first: a Pad hides the Conv from nothing else, but a fused Conv is its last reader.
+RULES = (*PADDING_RULES, *AFFINE_RULES, *MATRIX_RULES)
+
+_MOST_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class Fuse(Pass):
+    """Fold BatchNormalization and constant Mul, Div, Add and Sub into the Conv, ConvTranspose, Gemm or MatMul before
+    them, a Pad into the Conv after it, and write MatMul and Add as Gemm.
+
+    Exact up to the rounding of float32: weights are computed in float64 and rounded once.
+    """
+
+    name: ClassVar[str] = "fuse"
+
+    def apply(self, model: ir.Model) -> Outcome:
+        """Apply the table until nothing fires."""
+        changes: list[Change] = []
+        misses: list[Miss] = []
+        for _ in range(_MOST_ROUNDS):
+            found = list(apply_rules(model, RULES))
+            misses = [item for item in found if isinstance(item, Miss)]
+            new = [item for item in found if isinstance(item, Change)]
+            changes += new
+            if not new:
+                break
+        if changes:
+            changes += remove_dead_code(model)
+            changes += merge_equal_initializers(model)
+        return Outcome(tuple(changes), tuple(misses))

@@ -1,0 +1,42 @@
+"""Dead code: nodes, outputs of control flow aside, and initializers that nothing reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from infer_opt import ir
+from infer_opt.passes.engine.base import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["remove_dead_code"]
+
+
+def remove_dead_code(model: ir.Model) -> Iterator[Change]:
+    """Remove nodes whose outputs nobody reads, last first, then initializers nobody reads. Inputs always stay."""
+    yield from _clean(model.graph)
+
+
+def _clean(graph: ir.Graph) -> Iterator[Change]:
+    for node in reversed(graph):
+        if all(not value.uses() and not value.is_graph_output() for value in node.outputs):
+            yield Change("dead node", ir.origin(node))
+            for inner in ir.inner_graphs(node):
+                _detach(inner)
+            ir.remove(node)
+        else:
+            for inner in ir.inner_graphs(node):
+                yield from _clean(inner)
+    for name, value in list(graph.initializers.items()):
+        if not value.uses() and not value.is_graph_output() and not value.is_graph_input():
+            del graph.initializers[name]
+
+
+def _detach(graph: ir.Graph) -> None:
+    """Let go of outer values that the nodes of a dead subgraph read; otherwise they would count as used for ever."""
+    for node in graph:
+        for inner in ir.inner_graphs(node):
+            _detach(inner)
+        for index in range(len(node.inputs)):
+            node.replace_input_with(index, None)

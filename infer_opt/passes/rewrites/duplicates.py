@@ -1,0 +1,90 @@
+"""Duplicates: equal initializers become one, and equal nodes on equal inputs become one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from infer_opt import ir
+from infer_opt.passes.engine.base import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["RANDOM_OPERATORS", "merge_equal_initializers", "merge_equal_nodes"]
+
+RANDOM_OPERATORS = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+
+
+def merge_equal_initializers(model: ir.Model) -> Iterator[Change]:
+    """One initializer for each dtype, shape and content; the one of the outermost graph stays.
+
+    Only tensors that share dtype and shape with another are read, so distinct large weights cost nothing.
+    """
+    alike: dict[tuple[ir.DataType, tuple[object, ...]], list[tuple[ir.Graph, ir.Value]]] = defaultdict(list)
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if ir.is_constant(value) and not value.is_graph_output() and value.const_value is not None:
+                alike[value.const_value.dtype, tuple(value.const_value.shape)].append((graph, value))
+    for group in alike.values():
+        kept: dict[bytes, ir.Value] = {}
+        for graph, value in group if len(group) > 1 else []:
+            first = kept.setdefault(_digest(value), value)
+            # Subgraphs see the main graph's values, but not each other's.
+            if first is value or (first.graph is not model.graph and first.graph is not graph):
+                continue
+            value.replace_all_uses_with(first)
+            del graph.initializers[str(value.name)]
+            yield Change("equal initializers", (str(value.name),), f"kept `{first.name}`")
+
+
+def _digest(value: ir.Value) -> bytes:
+    tensor = value.const_value
+    assert tensor is not None  # noqa: S101 - only constants with content are grouped
+    if tensor.dtype == ir.DataType.STRING:
+        return repr(tensor.numpy().tolist()).encode()
+    return hashlib.sha256(tensor.tobytes()).digest()
+
+
+def merge_equal_nodes(model: ir.Model) -> Iterator[Change]:
+    """Common subexpression elimination within each graph. Random operators and control flow are left alone."""
+    for graph in model.graphs():
+        first_of: dict[object, ir.Node] = {}
+        for node in graph:
+            key = _key(node)
+            if key is None:
+                continue
+            first = first_of.setdefault(key, node)
+            if first is not node and _merge(node, first):
+                yield Change("equal nodes", ir.origin(node), f"kept `{first.name}`")
+
+
+def _merge(node: ir.Node, first: ir.Node) -> bool:
+    if any(value.is_graph_output() for value in node.outputs):
+        # The output's name would have to move; only a lone output can move without leaving a half-merged node.
+        if len(node.outputs) > 1 or not ir.substitute(node.outputs[0], first.outputs[0]):
+            return False
+    else:
+        for old, new in zip(node.outputs, first.outputs, strict=True):
+            old.replace_all_uses_with(new)
+    ir.remove(node)
+    return True
+
+
+def _key(node: ir.Node) -> object | None:
+    if node.op_type in RANDOM_OPERATORS or not node.outputs:
+        return None
+    attributes: list[object] = []
+    for name, attr in sorted(node.attributes.items()):
+        if attr.type in {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS} or attr.is_ref():
+            return None
+        if attr.type == ir.AttributeType.TENSOR:
+            tensor = attr.as_tensor()
+            attributes.append((name, tensor.dtype, tuple(tensor.shape), tensor.tobytes()))
+        else:
+            attributes.append((name, attr.type, repr(attr.value)))
+    present = tuple(bool(value.name) for value in node.outputs)
+    return (node.op_identifier(), tuple(id(value) for value in node.inputs), tuple(attributes), present)

@@ -1,0 +1,183 @@
+"""Raising the opset: what each operator's new version wants, by a table.
+
+Only operators whose attributes, inputs or meaning changed are listed; for all others a newer opset only admits more
+dtypes. Source: the operator changelog of the ONNX specification, versions 7 to 13.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infer_opt import ir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["ADAPTERS", "NEWEST", "Adapter"]
+
+NEWEST = 13  # the opset this table reaches
+
+Adapter = "Callable[[ir.Node, ir.Names], bool]"
+
+
+def _add_input(node: ir.Node, index: int, array: np.ndarray[Any, Any] | None, names: ir.Names) -> None:
+    """Put a constant into an input slot; None leaves the slot empty."""
+    if len(node.inputs) <= index:
+        node.resize_inputs(index + 1)
+    if array is None:
+        return
+    tensor = ir.tensor(array)
+    name = names.fresh(f"{node.name}_{('a', 'b', 'c', 'd', 'e', 'f')[index]}")
+    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
+    assert node.graph is not None  # noqa: S101 - adapters run on nodes of a graph
+    node.graph.register_initializer(value)
+    node.replace_input_with(index, value)
+
+
+def _attribute_to_input(
+    attribute: str, index: int, *, scalar: bool = False
+) -> Callable[[ir.Node, ir.Names], bool]:
+    def adapt(node: ir.Node, names: ir.Names) -> bool:
+        if attribute not in node.attributes:
+            return False
+        value = ir.attribute(node, attribute)
+        _add_input(node, index, np.asarray(value if scalar else list(value), np.int64), names)
+        del node.attributes[attribute]
+        return True
+
+    return adapt
+
+
+def _float_dtype(node: ir.Node) -> Any:  # noqa: ANN401 - numpy's dtype-like
+    source = node.inputs[0]
+    return np.float32 if source is None or source.dtype is None else ir.numpy_dtype(source)
+
+
+def _clip(node: ir.Node, names: ir.Names) -> bool:
+    for index, attribute in ((1, "min"), (2, "max")):
+        if attribute in node.attributes:
+            _add_input(node, index, np.asarray(ir.attribute(node, attribute), _float_dtype(node)), names)
+            del node.attributes[attribute]
+    return True
+
+
+def _pad(node: ir.Node, names: ir.Names) -> bool:
+    _add_input(node, 1, np.asarray(list(ir.attribute(node, "pads")), np.int64), names)
+    _add_input(node, 2, np.asarray(ir.attribute(node, "value", 0.0), _float_dtype(node)), names)
+    for attribute in ("pads", "value"):
+        node.attributes.pop(attribute, None)
+    return True
+
+
+def _slice(node: ir.Node, names: ir.Names) -> bool:
+    for index, attribute in ((1, "starts"), (2, "ends"), (3, "axes")):
+        if attribute in node.attributes:
+            _add_input(node, index, np.asarray(list(ir.attribute(node, attribute)), np.int64), names)
+            del node.attributes[attribute]
+    return True
+
+
+def _top_k(node: ir.Node, names: ir.Names) -> bool:
+    _add_input(node, 1, np.asarray([ir.attribute(node, "k")], np.int64), names)
+    del node.attributes["k"]
+    return True
+
+
+def _dropout(node: ir.Node, names: ir.Names) -> bool:
+    del names
+    return node.attributes.pop("ratio", None) is not None
+
+
+def _upsample(node: ir.Node, names: ir.Names) -> bool:
+    """Upsample (7, 9) and Resize 10 take `(x, scales)`; Resize 11 takes `(x, roi, scales)` and a coordinate rule.
+
+    The old operators map an output index i to i / scale and, for nearest, round down.
+    """
+    scales = node.inputs[1] if len(node.inputs) > 1 else None
+    attribute = node.attributes.pop("scales", None)
+    node.op_type = "Resize"
+    node.resize_inputs(3)
+    node.replace_input_with(1, None)
+    if scales is not None:
+        node.replace_input_with(2, scales)
+    elif attribute is not None:
+        _add_input(node, 2, np.asarray(list(attribute.value), np.float32), names)
+    mode = ir.attribute(node, "mode", "nearest")
+    node.attributes.add(ir.AttrString("mode", "linear" if mode in {"linear", "bilinear"} else mode))
+    node.attributes.add(ir.AttrString("coordinate_transformation_mode", "asymmetric"))
+    node.attributes.add(ir.AttrString("nearest_mode", "floor"))
+    return True
+
+
+def _scatter(node: ir.Node, names: ir.Names) -> bool:
+    del names
+    node.op_type = "ScatterElements"
+    return True
+
+
+def _softmax(node: ir.Node, names: ir.Names) -> bool:
+    """Before 13, Softmax works on the input flattened to 2-D at `axis` (default 1); from 13, along one axis.
+
+    The two agree where `axis` is the last one; elsewhere the flattening is written out.
+    """
+    axis = ir.attribute(node, "axis", 1)
+    rank = ir.rank(node.inputs[0])
+    if rank is not None and axis % max(rank, 1) == rank - 1:
+        node.attributes.add(ir.AttrInt64("axis", -1))
+        return True
+    _flatten_around(node, axis, names)
+    return True
+
+
+def _flatten_around(node: ir.Node, axis: int, names: ir.Names) -> None:
+    graph, source, output = node.graph, node.inputs[0], node.outputs[0]
+    assert graph is not None  # noqa: S101 - adapters run on nodes of a graph
+    assert source is not None  # noqa: S101 - Softmax has one input
+    flat = ir.make_node("Flatten", [source], {"axis": axis}, name=names.fresh(f"{node.name}_flatten"))
+    shape = ir.make_node("Shape", [source], name=names.fresh(f"{node.name}_shape"))
+    for made, suffix in ((flat, "flat"), (shape, "dims")):
+        made.outputs[0].name = names.fresh(f"{output.name}_{suffix}")
+    node.replace_input_with(0, flat.outputs[0])
+    node.attributes.add(ir.AttrInt64("axis", -1))
+    back = ir.make_node("Reshape", [output, shape.outputs[0]], name=names.fresh(f"{node.name}_unflatten"))
+    for made in (flat, shape, back):
+        ir.set_origin(made, [node])
+    inner = names.fresh(f"{output.name}_2d")
+    graph.insert_before(node, (flat, shape))
+    graph.insert_after(node, back)
+    _rewire_output(graph, output, back, inner)
+
+
+def _rewire_output(graph: ir.Graph, old: ir.Value, back: ir.Node, inner: str) -> None:
+    new = back.outputs[0]
+    for user, index in tuple(old.uses()):
+        if user is not back:
+            user.replace_input_with(index, new)
+    for index, value in enumerate(graph.outputs):
+        if value is old:
+            graph.outputs[index] = new
+    name, old.name = old.name, inner
+    new.name, new.type, new.shape = name, old.type, old.shape
+    old.shape = None
+
+
+# (operator, the opset that changed it) -> what to do with a node written for an older one
+ADAPTERS: dict[tuple[str, int], Callable[[ir.Node, ir.Names], bool]] = {
+    ("Upsample", 10): _upsample,
+    ("Resize", 11): _upsample,
+    ("Slice", 10): _slice,
+    ("TopK", 10): _top_k,
+    ("Clip", 11): _clip,
+    ("Pad", 11): _pad,
+    ("Scatter", 11): _scatter,
+    ("Dropout", 12): _dropout,
+    ("Softmax", 13): _softmax,
+    ("LogSoftmax", 13): _softmax,
+    ("Hardmax", 13): _softmax,
+    ("Squeeze", 13): _attribute_to_input("axes", 1),
+    ("Unsqueeze", 13): _attribute_to_input("axes", 1),
+    ("ReduceSum", 13): _attribute_to_input("axes", 1),
+    ("Split", 13): _attribute_to_input("split", 1),
+}

@@ -1,0 +1,59 @@
+"""The `simplify` pass: the same computation, written with fewer nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from infer_opt import ir
+from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
+from infer_opt.passes.rewrites.casts import shorten_cast_chains
+from infer_opt.passes.rewrites.constant_nodes import lift_constant_nodes
+from infer_opt.passes.rewrites.dead_code import remove_dead_code
+from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
+from infer_opt.passes.rewrites.folding import fold_constants
+from infer_opt.passes.rewrites.no_ops import remove_no_ops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["Simplify"]
+
+_MOST_ROUNDS = 8  # each round is linear; real models settle after two or three
+
+
+@dataclass(frozen=True)
+class Simplify(Pass):
+    """Remove what a graph can do without: constants computed at run time, no-ops, duplicates, dead code.
+
+    Exact: every output stays what it was, bit for bit, but for the sign of zero.
+    """
+
+    name: ClassVar[str] = "simplify"
+
+    fold_limit: int = field(
+        default=65536, metadata={"help": "bytes a folded constant may have beyond the constants it replaces"}
+    )
+
+    def apply(self, model: ir.Model) -> Outcome:
+        """Repeat the rewrites below until none finds anything."""
+        rewrites: tuple[Callable[[ir.Model], Iterable[Change | Miss]], ...] = (
+            lift_constant_nodes,  # first: everything after it looks for weights among initializers
+            lambda graph: fold_constants(graph, self.fold_limit),
+            remove_no_ops,
+            shorten_cast_chains,
+            merge_equal_initializers,  # before equal nodes: equal weights make equal nodes
+            merge_equal_nodes,
+            remove_dead_code,
+        )
+        changes: list[Change] = []
+        misses: list[Miss] = []
+        for _ in range(_MOST_ROUNDS):
+            found = [item for rewrite in rewrites for item in rewrite(model)]
+            misses = [item for item in found if isinstance(item, Miss)]
+            new = [item for item in found if isinstance(item, Change)]
+            changes += new
+            if not new:
+                break
+            ir.infer_shapes(model)  # folded shapes fix dimensions that the next round can use
+        return Outcome(tuple(changes), tuple(misses))
