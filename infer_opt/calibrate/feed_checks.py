@@ -28,12 +28,12 @@ __all__ = [
 
 ElementKind = Literal["float", "int", "bool", "string", "object", "other"]
 
-# What NumPy and Python produce by default is taken as what models are exported with; nothing else is converted.
-_TAKEN_AS = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.int32): np.dtype(np.int64)}
+# What NumPy makes by default is taken as what models are exported with; nothing else is converted.
+_TAKEN_AS = {(np.dtype(np.float64), np.dtype(np.float32)), (np.dtype(np.int32), np.dtype(np.int64))}
 
 
 def element_kind(dtype: np.dtype[Any]) -> ElementKind:
-    """The family of an element type. bfloat16, float8 and int4 are known by name: NumPy itself calls them void."""
+    """The family of an element type; bfloat16, float8 and int4, which NumPy calls void, are told by name."""
     if dtype.kind == "b":
         return "bool"
     if dtype.kind == "f" or dtype.name.startswith(("float", "bfloat")):
@@ -66,12 +66,12 @@ def check_feedable(inputs: Sequence[InputSpec]) -> None:
 
 
 def check_names(where: str, names: Collection[str], inputs: Sequence[InputSpec]) -> None:
-    """Raises InputError unless `names` are exactly the names of `inputs`; `where` is the file, for the message."""
+    """Raises InputError unless `names` are exactly those of `inputs`; `where` is the file, for messages."""
     wanted = [spec.name for spec in inputs]
     # Unknown names first: a misspelt name is also a missing one, and only this hint says which.
     for name in names:
         if name not in wanted:
-            near = difflib.get_close_matches(name, wanted, n=1)
+            near = difflib.get_close_matches(name, [other for other in wanted if other not in names], n=1)
             advice = f"rename it to `{near[0]}`" if near else "remove it"
             raise InputError(
                 f"`{where}` holds `{name}`, which is no input of the model",
@@ -88,22 +88,24 @@ def check_names(where: str, names: Collection[str], inputs: Sequence[InputSpec])
 def check_dtype(where: str, spec: InputSpec, dtype: np.dtype[Any]) -> None:
     """Raises InputError unless elements of `dtype` may be fed to the input.
 
-    They may where they are what the model declares, in either byte order, or float64 for float32, or int32 for
-    int64.
+    They may where they are what the model declares, in either byte order, or float64 for float32, or int32
+    for int64.
     """
     native = dtype.newbyteorder("=")
-    if native == spec.dtype or _TAKEN_AS.get(native) == spec.dtype:
+    if native == spec.dtype or (native, spec.dtype) in _TAKEN_AS:
         return
     held = {"string": "holds strings", "object": "holds Python objects"}
     found = held.get(element_kind(dtype), f"is {dtype.name}")
     raise InputError(
         f"`{where}`: `{spec.name}` {found}, and the model wants {spec.dtype.name}",
-        f"save it as numbers of type {spec.dtype.name}",
+        f"yield it from FILE.py:function, because NumPy's files cannot hold {spec.dtype.name}"
+        if spec.dtype.kind == "V"
+        else f"save it as numbers of type {spec.dtype.name}",
     )
 
 
 def check_shape(where: str, spec: InputSpec, shape: tuple[int, ...]) -> None:
-    """Raises InputError unless a complete feed of `shape` has the rank and the fixed dimensions of the input."""
+    """Raises InputError unless a feed of `shape` has the rank and the fixed dimensions of the input."""
     if spec.shape is None:
         return
     if len(shape) != len(spec.shape):
@@ -121,20 +123,21 @@ def rank_error(where: str, spec: InputSpec, shape: tuple[int, ...], wanted: str)
     missing_batch = len(shape) + 1 == len(spec.shape or ())
     advice = "add the batch dimension with `array[None]`" if missing_batch else "reshape it"
     return InputError(
-        f"`{where}`: `{spec.name}` has rank {len(shape)}, shape {shape_text(shape)}, and the model wants {wanted}",
+        f"`{where}`: `{spec.name}` has rank {len(shape)}, shape {shape_text(shape)}, and the model wants"
+        f" {wanted}",
         f"{advice}; the model declares {shape_text(spec.shape or ())}",
     )
 
 
 def as_declared(array: NDArray[Any], spec: InputSpec) -> NDArray[Any]:
-    """The array in the declared element type, native byte order and C order; a copy only where one is needed."""
+    """The array in the declared element type, native byte order and C order; copied only where needed."""
     # A float64 beyond float32's range becomes Inf here without a warning: the runner reports it as one.
     with np.errstate(over="ignore"):
         return np.asarray(array, dtype=spec.dtype, order="C")
 
 
 def non_finite(feed: Feed) -> dict[str, int]:
-    """How many elements are NaN or infinite, for each floating-point input of a feed (0 where all are finite)."""
+    """How many elements are NaN or infinite, for each floating-point input of a feed, 0 where none are."""
     return {
         name: array.size - int(np.count_nonzero(np.isfinite(array)))
         for name, array in feed.items()

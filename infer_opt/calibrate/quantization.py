@@ -1,4 +1,5 @@
 """Scale and zero point of one value, and the arithmetic of ONNX QuantizeLinear and DequantizeLinear."""
+# ruff: noqa: A002 - a `format` is what this room calls it
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ class Format:
 
     Attributes:
         dtype: ONNX element type.
-        symmetric: the zero point is fixed at the middle level: 0 if signed, else half of the levels (128 for uint8).
+        symmetric: the zero point is fixed at the middle level: 0 if signed, else half way up (128 for uint8).
         narrow: the lowest level is not used, so that a symmetric format reaches equally far to both sides.
-        bits: use only so many bits, from the bottom for unsigned types and about 0 for signed ones; for CPUs whose
-            8-bit dot product saturates (7 bits: uint8 [0, 127], int8 [-64, 63]). None is the type's full width.
+        bits: use only so many bits, from 0 up for unsigned types and about 0 for signed ones; for CPUs whose
+            8-bit dot product saturates (7 bits: uint8 [0, 127], int8 [-64, 63]). None is the full width.
     """
 
     dtype: Literal["uint8", "int8", "uint16", "int16", "int4", "uint4"]
@@ -33,11 +34,9 @@ class Format:
 
     def __post_init__(self) -> None:
         if self.dtype not in _WIDTHS:
-            message = f"unknown quantized type {self.dtype!r}"
-            raise ValueError(message)
+            raise ValueError(f"unknown quantized type {self.dtype!r}")
         if self.bits is not None and not 2 <= self.bits <= _WIDTHS[self.dtype]:
-            message = f"{self.bits} bits do not fit {self.dtype}"
-            raise ValueError(message)
+            raise ValueError(f"{self.bits} bits do not fit {self.dtype}")
 
     def limits(self) -> tuple[int, int]:
         """Lowest and highest level."""
@@ -50,16 +49,16 @@ class Format:
         return 0 if self.dtype.startswith("int") else 1 << ((self.bits or _WIDTHS[self.dtype]) - 1)
 
     def storage(self) -> np.dtype:
-        """The numpy type that holds levels; 4-bit levels, one a byte, are in the 8-bit type of the same sign."""
+        """The numpy type of levels: 4-bit ones, one a byte, are held in the 8-bit type of the same sign."""
         return np.dtype(self.dtype.replace("int4", "int8"))
 
     def step(self, low: np.ndarray | float, high: np.ndarray | float) -> np.ndarray:
-        """The finest spacing of levels that reaches `low` <= 0 <= `high`; float64, broadcast, 0 where both are 0."""
+        """The finest spacing of levels that reaches `low` <= 0 <= `high`: float64, 0 where both are 0."""
         lowest, highest = self.limits()
         low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
         if self.symmetric:
-            return np.maximum(high / (highest - self.middle()), low / (lowest - self.middle()))
-        return (high - low) / (highest - lowest)
+            return np.asarray(np.maximum(high / (highest - self.middle()), low / (lowest - self.middle())))
+        return np.asarray((high - low) / (highest - lowest))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,28 +79,26 @@ class Quantization:
 
     def __post_init__(self) -> None:
         for name, dtype in (("scale", np.dtype(np.float32)), ("zero_point", self.format.storage())):
-            array = getattr(self, name)
-            if array.dtype != dtype or array.ndim != (self.axis is not None) or array.shape != self.scale.shape:
+            array: np.ndarray = getattr(self, name)
+            fits = array.ndim == (self.axis is not None) and array.shape == self.scale.shape
+            if array.dtype != dtype or not fits:
                 kind = "per tensor" if self.axis is None else "per channel"
-                message = f"{name} is {array.dtype}{list(array.shape)}, which is not {dtype} {kind}"
-                raise ValueError(message)
+                raise ValueError(f"{name} is {array.dtype}{list(array.shape)}, which is not {dtype} {kind}")
             array = array.copy()
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         if not np.all((self.scale > 0) & np.isfinite(self.scale)):
-            message = "scale is not positive and finite"
-            raise ValueError(message)
+            raise ValueError("scale is not positive and finite")
         lowest, highest = self.format.limits()
         if np.any((self.zero_point < lowest) | (self.zero_point > highest)):
-            message = f"zero point is outside [{lowest}, {highest}]"
-            raise ValueError(message)
+            raise ValueError(f"zero point is outside [{lowest}, {highest}]")
 
     def quantize(self, values: np.ndarray) -> np.ndarray:
         """Levels of real values: saturate(round_half_even(x / scale) + zero_point), of `format.storage()`.
 
-        Saturates at the *format's* limits. A QuantizeLinear node saturates at its type's, so a format with fewer
-        bits or a narrow one describes stored constants, or activations that are clipped before.
-        NaN, for which the specification is silent, becomes the lowest level.
+        Saturates at the *format's* limits. A QuantizeLinear node saturates at its type's, so a format with
+        fewer bits or a narrow one describes stored constants, or activations that are clipped before. NaN,
+        for which the specification is silent, becomes the lowest level.
 
         Source: ONNX operator specification, QuantizeLinear. The division is in float32, as in onnxruntime.
         """
@@ -146,8 +143,8 @@ class Quantization:
         if self.axis is None:
             return self.scale, self.zero_point
         if not -values.ndim <= self.axis < values.ndim or values.shape[self.axis] != self.scale.size:
-            message = f"{self.scale.size} channels on axis {self.axis} do not fit a tensor of shape {values.shape}"
-            raise ValueError(message)
+            channels = f"{self.scale.size} channels on axis {self.axis}"
+            raise ValueError(f"{channels} do not fit a tensor of shape {values.shape}")
         shape = [1] * values.ndim
         shape[self.axis] = self.scale.size
         return self.scale.reshape(shape), self.zero_point.reshape(shape)
@@ -156,18 +153,18 @@ class Quantization:
 def from_range(low: float, high: float, format: Format) -> Quantization:
     """Per-tensor quantization of the range [low, high], widened to hold 0, which is then exact.
 
-    The scale is kept between the smallest normal float32 (its reciprocal is finite) and the one whose levels all
-    stay finite in float32; a range that is only 0 has scale 1. Infinite ends are taken as the largest float32.
+    The scale is kept between the smallest normal float32 (its reciprocal is finite) and the one whose levels
+    all stay finite in float32 (a two-sided range above half of that limit saturates); a range that is only 0
+    has scale 1.
 
     Raises:
         ValueError: an end is NaN, or `low` is above `high`.
     """
     if not low <= high:
-        message = f"[{low}, {high}] is not a range"
-        raise ValueError(message)
+        raise ValueError(f"[{low}, {high}] is not a range")
     largest = float(_FLOAT32.max)
     low, high = max(min(low, 0.0), -largest), min(max(high, 0.0), largest)
-    scale = _representable(format.step(low, high), format, empty=1.0)
+    scale = _representable(float(format.step(low, high)) or 1.0, format)
     lowest, highest = format.limits()
     zero_point = format.middle()
     if not format.symmetric:
@@ -180,8 +177,8 @@ def from_weights(
 ) -> Quantization:
     """Symmetric quantization of a constant by its absolute maximum, per tensor (`axis` None) or per channel.
 
-    The absolute maximum lies on the highest level. An all-zero channel takes the largest scale of the others, of
-    which its bias, whose step is input scale * weight scale, takes no harm; an all-zero tensor has scale 1.
+    The absolute maximum lies on the highest level. An all-zero channel takes the largest scale of the others,
+    of which its bias, whose step is input scale * weight scale, takes no harm; an all-zero tensor has 1.
 
     Args:
         weights: any float tensor, finite.
@@ -195,26 +192,22 @@ def from_weights(
         ValueError: the format is not symmetric, a weight is not finite, or there is no such axis.
     """
     if not format.symmetric:
-        message = f"weights need a symmetric format, not {format}"
-        raise ValueError(message)
+        raise ValueError(f"weights need a symmetric format, not {format}")
     values = np.asarray(weights)
     if not np.all(np.isfinite(values)):
-        message = "weights hold NaN or infinite values"
-        raise ValueError(message)
+        raise ValueError("weights hold NaN or infinite values")
     if axis is not None:
         axis = normalize_axis_index(axis, values.ndim)
     others = None if axis is None else tuple(i for i in range(values.ndim) if i != axis)
     reach = np.max(np.abs(values), axis=others, initial=0.0).astype(np.float64)
     steps = reach / (format.limits()[1] - format.middle())
-    empty = float(np.max(steps, initial=0.0)) or 1.0
-    steps = np.where(steps > 0.0, steps, empty)
-    scale = _representable(np.maximum(steps, minimum_scale), format, empty=empty)
+    steps = np.where(steps > 0.0, steps, float(np.max(steps, initial=0.0)) or 1.0)
+    scale = _representable(np.maximum(steps, minimum_scale), format)
     return Quantization(format, scale, np.full(scale.shape, format.middle(), format.storage()), axis)
 
 
-def _representable(step: np.ndarray, format: Format, *, empty: float) -> np.ndarray:
-    """The step as a float32 scale: positive, normal, and with every level finite."""
+def _representable(step: np.ndarray | float, format: Format) -> np.ndarray:
+    """The positive step as a float32 scale: normal, and with every level finite."""
     lowest, highest = format.limits()
     ceiling = float(_FLOAT32.max) / (highest - lowest + 1)
-    chosen = np.where(step > 0.0, step, empty)
-    return np.asarray(np.clip(chosen, float(_FLOAT32.tiny), ceiling), np.float32)
+    return np.asarray(np.clip(step, float(_FLOAT32.tiny), ceiling), np.float32)

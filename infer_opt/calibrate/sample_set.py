@@ -63,7 +63,10 @@ class SampleSet(ABC):
         return self.feeds(0, len(self))
 
     def feeds(self, start: int, stop: int) -> Iterator[Feed]:
-        """The feeds `start` to `stop - 1` in order, each of fresh arrays; no other sample's data is read.
+        """The feeds `start` to `stop - 1` in order, each of fresh arrays.
+
+        Only their data is read, except that compressed members and Python functions are run through from
+        their beginning, and that an array in Fortran order is read whole.
 
         Raises:
             ValueError: at once, unless 0 <= start <= stop <= len(self).
@@ -77,9 +80,9 @@ class SampleSet(ABC):
     def sha256(self) -> str | None:
         """SHA-256 of the data in hexadecimal, computed when first asked for; None where there is no data.
 
-        One file: that of its bytes, as `sha256sum` gives it. A folder: that of `LC_ALL=C sha256sum *` in it, so
-        names count as well as bytes. A Python function: that of the feeds. The word `random`: None. A part of a
-        set has the digest of the whole.
+        One file: that of its bytes, as `sha256sum` gives it. A folder: that of `LC_ALL=C sha256sum *` in it,
+        so names count as well as bytes. A Python function: that of the feeds. The word `random`: None. A part
+        of a set has the digest of the whole.
         """
         return self._digest()
 

@@ -18,14 +18,14 @@ _HALF_LOG2 = _HALF.bit_length() - 1
 class Sketch:
     """One-pass summary of a tensor: exact extremes, and a histogram of a subsample.
 
-    The histogram has `BINS` equal bins over [-2**k, 2**k), bin by bin closed below and open above. A value outside
-    raises k to the smallest power of two above its magnitude, and neighbouring bins are added in pairs. All edges
-    are dyadic, so this is exact: the state depends on the multiset of the observed values, never on the order of
-    observations and merges. While only zeros have entered, k is unset (`exponent` is None).
+    The histogram has `BINS` equal bins over [-2**k, 2**k), bin by bin closed below and open above. A value
+    outside raises k to the smallest power of two above its magnitude, and neighbouring bins are added in
+    pairs. All edges are dyadic, so this is exact: the state depends on the multiset of the observed values,
+    never on the order of observations and merges. While only zeros have entered, k (`exponent`) is None.
 
-    Error: a quantile at probability p read from the histogram is off by the standard error of an n-element sample,
-    sqrt(p(1 - p) / n) in probability (`quantile_error`), and by up to one bin width in value. Elements of one
-    sample are not independent, so the first part is a lower bound.
+    Error: a quantile at probability p read from the histogram is off by the standard error of an n-element
+    sample, sqrt(p(1 - p) / n) in probability (`quantile_error`), and by up to one bin width in value.
+    Elements of one sample are not independent, so the first part is a lower bound.
 
     Attributes:
         count: finite elements in the histogram.
@@ -34,7 +34,7 @@ class Sketch:
         maximum: largest finite element of all; -inf before any.
         nans: NaN elements seen, never in the histogram or the extremes.
         infinities: infinite elements seen, likewise left out.
-        samples: observations made.
+        samples: observations made, one a sample.
         widest_sample: index of the sample with the largest magnitude, the first of equals; None before any.
         exponent: k of the histogram's range.
         histogram: (BINS,) int64 counts.
@@ -64,12 +64,12 @@ class Sketch:
         """Add one sample's tensor.
 
         Args:
-            subsample: elements of the tensor, any shape, taken as float32; NaN and infinities in it are left out.
+            subsample: elements of the tensor, any shape, taken as float32; NaN and infinities are left out.
             minimum: smallest finite element of the whole tensor; +inf where it has none.
             maximum: largest finite element of the whole tensor; -inf where it has none.
             nans: NaN elements of the whole tensor; the subsample's own number counts where it is larger.
             infinities: infinite elements of the whole tensor, likewise.
-            sample: the sample's index in the calibration data. Left out it is the number of observations so far,
+            sample: the sample's index in the calibration data. By default the number of observations so far,
                 which is wrong where sketches of different samples are merged: pass it there.
 
         Raises:
@@ -100,7 +100,7 @@ class Sketch:
         self.samples += other.samples
         if other.exponent is not None:
             self._grow(other.exponent)
-        self.histogram = self.histogram + _coarsen(other.histogram, other.exponent, self.exponent)
+        self.histogram += _coarsen(other.histogram, other.exponent, self.exponent)
 
     def edges(self) -> np.ndarray:
         """Edges of the bins, (BINS + 1,) float64; those of [-1, 1] while `exponent` is unset."""
@@ -120,14 +120,13 @@ class Sketch:
         return self.histogram[:_HALF][::-1], positive
 
     def quantile_error(self, probability: float) -> float:
-        """Standard error, in probability, of the quantile at `probability`; infinite while nothing was counted.
+        """Standard error, in probability, of the quantile at `probability`; infinite of no elements.
 
         Raises:
             ValueError: `probability` is outside [0, 1].
         """
         if not 0.0 <= probability <= 1.0:
-            message = f"probability {probability} is outside [0, 1]"
-            raise ValueError(message)
+            raise ValueError(f"probability {probability} is outside [0, 1]")
         return math.sqrt(probability * (1.0 - probability) / self.count) if self.count else math.inf
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -150,8 +149,7 @@ class Sketch:
         """
         histogram = np.array(arrays["histogram"], np.int64)
         if histogram.shape != (BINS,):
-            message = f"histogram of shape {histogram.shape}, not ({BINS},)"
-            raise ValueError(message)
+            raise ValueError(f"histogram of shape {histogram.shape}, not ({BINS},)")
         minimum, maximum = arrays["extremes"].tolist()
         count, zeros, nans, infinities, samples = arrays["counts"].tolist()
         return cls(
@@ -182,7 +180,7 @@ class Sketch:
             self._grow(math.frexp(largest)[1])
         self.count += values.size
         self.zeros += values.size - int(np.count_nonzero(values))
-        # float64 holds every float32 times every power of two met here, so that `floor` sees no underflow to -0.
+        # In float64 no float32 underflows: a negative one must not become -0, whose `floor` is not -1.
         position = values * np.float64(1.0 / self.bin_width())
         np.floor(position, out=position)
         position += _HALF
@@ -203,16 +201,15 @@ def _checked_extremes(values: np.ndarray, minimum: float, maximum: float) -> tup
     if not values.size and (minimum, maximum) == (math.inf, -math.inf):
         return minimum, maximum
     if not -math.inf < minimum <= maximum < math.inf:
-        message = f"extremes [{minimum}, {maximum}] are not a finite range of float32"
-        raise ValueError(message)
+        raise ValueError(f"extremes [{minimum}, {maximum}] are not a finite range of float32")
     if values.size and not (minimum <= values.min() and values.max() <= maximum):
-        message = f"subsample reaches [{values.min()}, {values.max()}], outside the extremes [{minimum}, {maximum}]"
-        raise ValueError(message)
+        reach = f"[{values.min()}, {values.max()}]"
+        raise ValueError(f"subsample {reach} is outside the extremes [{minimum}, {maximum}]")
     return minimum + 0.0, maximum + 0.0  # -0.0 becomes 0.0: equal states have equal bytes
 
 
 def _coarsen(histogram: np.ndarray, exponent: int | None, target: int | None) -> np.ndarray:
-    """The histogram over [-2**exponent, 2**exponent) as one over [-2**target, 2**target)."""
+    """The histogram over [-2**exponent, 2**exponent) as one over [-2**target, 2**target]."""
     if exponent is None or target is None or exponent == target:
         return histogram
     merged = 1 << min(target - exponent, _HALF_LOG2)  # from there on a side is one bin

@@ -29,11 +29,13 @@ from infer_opt.ir.edit import (
     interface_values,
     origin,
     remove,
+    replace_nodes,
     set_origin,
     substitute,
 )
 from infer_opt.ir.evaluate import evaluate
 from infer_opt.ir.fingerprint import file_sha256, fingerprint
+from infer_opt.ir.input_shapes import InputShape, fix_input_shapes
 from infer_opt.ir.interface import Interface, Port, interface
 from infer_opt.ir.legality import IllegalModel, check_legal
 from infer_opt.ir.load import load
@@ -53,6 +55,7 @@ __all__ = [
     "DataType",
     "Graph",
     "IllegalModel",
+    "InputShape",
     "Interface",
     "Model",
     "Names",
@@ -72,6 +75,7 @@ __all__ = [
     "evaluate",
     "file_sha256",
     "fingerprint",
+    "fix_input_shapes",
     "infer_shapes",
     "initializer_bytes",
     "inner_graphs",
@@ -86,6 +90,7 @@ __all__ = [
     "origin",
     "rank",
     "remove",
+    "replace_nodes",
     "save",
     "scalar",
     "serialize",

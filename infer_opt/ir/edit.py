@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
+from onnx_ir.convenience import replace_nodes_and_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["attribute", "clone", "inner_graphs", "interface_values", "origin", "remove", "set_origin", "substitute"]
+__all__ = ["attribute", "clone", "inner_graphs", "interface_values", "origin", "remove", "replace_nodes", "set_origin", "substitute"]
 
 _ORIGIN = "infer_opt.origin"
 
@@ -82,3 +83,10 @@ def remove(node: ir.Node) -> None:
     """
     assert node.graph is not None  # noqa: S101 - only nodes of a graph are removed
     node.graph.remove(node, safe=True)
+
+
+def replace_nodes(
+    graph: ir.Graph, old: Sequence[ir.Node], old_output: ir.Value, new: Sequence[ir.Node], new_output: ir.Value
+) -> None:
+    """Put `new` in the place of `old`, whose last node makes `old_output`; `new_output` takes its name and users."""
+    replace_nodes_and_values(graph, old[-1], old, new, [old_output], [new_output])

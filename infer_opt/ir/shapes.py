@@ -51,16 +51,19 @@ def numpy_dtype(value: ir.Value) -> np.dtype[Any]:
     return np.dtype(value.dtype.numpy())
 
 
-def infer_shapes(model: ir.Model) -> None:
+def infer_shapes(model: ir.Model, *, outputs: bool = False) -> None:
     """Infer dtypes and shapes of inner values, subgraphs included, in place.
 
     Dimensions that depend on the input stay symbols; what cannot be inferred keeps what it had. Inputs and outputs of
     the graph keep what the file declares. Large weights are left out of the inference, so memory does not grow.
+
+    Args:
+        outputs: infer the shapes of the graph's outputs too, after its inputs were given other shapes.
     """
     proto = _without_weights(model)
     inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
     found = dict(_inferred_types(inferred.graph))
-    kept = {*model.graph.inputs, *model.graph.outputs}
+    kept = {*model.graph.inputs, *(() if outputs else model.graph.outputs)}
     for graph in model.graphs():
         values = [value for value in graph.inputs if graph is not model.graph]
         values.extend(value for node in graph for value in node.outputs)

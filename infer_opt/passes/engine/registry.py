@@ -7,19 +7,21 @@ import importlib
 import inspect
 import pkgutil
 from functools import cache
+from pathlib import Path
 
-import infer_opt.passes
 from infer_opt.errors import UsageError
 from infer_opt.passes.engine.base import Pass
 
 __all__ = ["available", "find"]
+
+_FOLDER = Path(__file__).parent.parent
 
 
 @cache
 def available() -> dict[str, type[Pass]]:
     """All passes by name, sorted."""
     found: dict[str, type[Pass]] = {}
-    for module_info in pkgutil.iter_modules(infer_opt.passes.__path__):
+    for module_info in pkgutil.iter_modules([str(_FOLDER)]):
         if module_info.ispkg:
             continue
         module = importlib.import_module(f"infer_opt.passes.{module_info.name}")

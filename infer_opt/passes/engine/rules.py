@@ -9,16 +9,15 @@ from __future__ import annotations
 import abc
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-import onnx_ir.convenience as editing
 from onnxscript.rewriter.pattern import RewriteRule
 
 from infer_opt import ir
 from infer_opt.passes.engine.base import Change, Miss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
 
@@ -81,15 +80,16 @@ class Rule(abc.ABC):
     states the algebra.
     """
 
-    name: ClassVar[str] | str
-    root: ClassVar[str] | str
+    name: str
+    root: str
     """Operator of the pattern's last node."""
-    commutes: ClassVar[bool] = False
+    commutes: bool = False
     """Whether the inputs of Add and Mul may stand in either order."""
 
+    @property
     @abc.abstractmethod
-    def pattern(self, op: Any, x: Any) -> Any:  # noqa: ANN401 - onnxscript's pattern builder
-        """The operators to match, as calls on `op`; parameter names bind values."""
+    def pattern(self) -> Callable[..., Any]:
+        """The operators to match, as calls on its first parameter; the names of the others bind values."""
 
     @abc.abstractmethod
     def check(self, match: Match) -> Any:  # noqa: ANN401 - each rule's own facts
@@ -155,7 +155,5 @@ def _replace(graph: ir.Graph, match: Match, builder: Builder, output: ir.Value, 
         ir.set_origin(made, ordered)
         made.name = old_names.get(made.op_type, match.root.name)
     change = Change(rule.name, tuple(dict.fromkeys(name for node in ordered for name in ir.origin(node))))
-    editing.replace_nodes_and_values(
-        graph, match.root, ordered, builder.nodes, [match.root.outputs[0]], [output]
-    )
+    ir.replace_nodes(graph, ordered, match.root.outputs[0], builder.nodes, output)
     return change

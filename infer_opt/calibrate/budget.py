@@ -1,0 +1,77 @@
+"""Budgets: what an artifact may lose and has to gain, and whether it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infer_opt.calibrate.metrics import OutputError
+
+__all__ = ["Budget"]
+
+# The budget of `--precision auto` where none is stated. Class scores: the class matters, not the score.
+_LEAST_AGREEMENT = 0.99
+_LARGEST_DIVERGENCE = 0.05  # nats
+_LEAST_DB = 30.0
+_COLLAPSE_DB = 10.0  # no output is any use below this, whatever its classes say
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits a user states; None is no limit.
+
+    Args:
+        max_drop: largest share of samples whose top class may differ from the original's.
+        min_sqnr: least SQNR of every float output, in dB.
+        min_speedup: least latency of the original by the artifact's.
+    """
+
+    max_drop: float | None = None
+    min_sqnr: float | None = None
+    min_speedup: float | None = None
+
+    @property
+    def stated(self) -> bool:
+        """Whether the user stated an error budget; the defaults of `auto` then give way."""
+        return self.max_drop is not None or self.min_sqnr is not None
+
+    def faults(self, errors: Sequence[OutputError], speedup: float | None) -> list[str]:
+        """What misses a stated limit, in words."""
+        found: list[str] = []
+        for error in errors:
+            if self.min_sqnr is not None and error.floats and error.sqnr < self.min_sqnr:
+                found.append(f"output `{error.name}` keeps {error.sqnr:.1f} dB of --min-sqnr {self.min_sqnr:g}")
+            drop = None if error.agreement is None else 1.0 - error.agreement
+            if self.max_drop is not None and drop is not None and drop > self.max_drop:
+                found.append(f"output `{error.name}` loses {drop:.3f} of --max-drop {self.max_drop:g}")
+        if self.min_speedup is not None and speedup is not None and speedup < self.min_speedup:
+            found.append(f"speed-up {speedup:.2f}x (measured) misses --min-speedup {self.min_speedup:g}")
+        return found
+
+    def refuses(self, errors: Sequence[OutputError]) -> str | None:
+        """Why a quantized candidate is not right enough, by the stated budget or by the defaults; None if it is."""
+        if self.stated:
+            return next(iter(self.faults(errors, None)), None)
+        return next(filter(None, map(_default_refusal, errors)), None)
+
+
+def _default_refusal(error: OutputError) -> str | None:
+    if error.shape_differs:
+        return f"output `{error.name}` has another shape"
+    if error.unequal:
+        return f"{error.unequal} of {error.elements} elements of output `{error.name}` differ"
+    if not error.floats:
+        return None
+    if error.agreement is not None:
+        divergence = error.divergence / error.rows
+        if error.agreement < _LEAST_AGREEMENT:
+            return f"top class of `{error.name}` agrees on {error.agreement:.1%} of samples, under {_LEAST_AGREEMENT:.0%}"
+        if divergence > _LARGEST_DIVERGENCE:
+            return f"scores of `{error.name}` diverge by {divergence:.3f} nats, over {_LARGEST_DIVERGENCE}"
+        least = _COLLAPSE_DB
+    else:
+        least = _LEAST_DB
+    return f"output `{error.name}` keeps {error.sqnr:.1f} dB, under {least:.0f} dB" if error.sqnr < least else None

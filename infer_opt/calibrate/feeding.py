@@ -1,0 +1,97 @@
+"""The samples of one compile: which calibrate, which verify, and what a user should know of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from infer_opt import ir
+from infer_opt.calibrate.sample_set import InputSpec
+from infer_opt.calibrate.samples import load_samples, split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    from infer_opt.calibrate.sample_set import SampleSet
+
+__all__ = ["Feeding", "feeding"]
+
+_FEWEST = 8
+_EQUALITY_SAMPLES = 2
+_RANDOM_SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Feeding:
+    """Samples for each use.
+
+    Args:
+        calibration: None where the user gave no data, so that INT8 has nothing to stand on.
+        held_out: for verification.
+        source: what the user gave; `random` where that is what verification runs on.
+    """
+
+    calibration: SampleSet | None
+    held_out: SampleSet
+    source: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_random(self) -> bool:
+        """Whether verification runs on random numbers."""
+        return self.source == "random"
+
+    def for_equality(self) -> list[dict[str, np.ndarray[Any, Any]]]:
+        """A few samples on which graph passes are compared with the original."""
+        return list(self.held_out.feeds(0, min(_EQUALITY_SAMPLES, len(self.held_out))))
+
+    def verification(self) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
+        """The held-out samples; of random ones only a few, since more of them prove no more."""
+        return self.held_out.feeds(0, self.verification_count)
+
+    @property
+    def verification_count(self) -> int:
+        """How many samples verification runs on."""
+        return min(_RANDOM_SAMPLES, len(self.held_out)) if self.is_random else len(self.held_out)
+
+    def table(self) -> dict[str, Any]:
+        """JSON-able form, for the report."""
+        return {
+            "source": self.source,
+            "calibration": 0 if self.calibration is None else len(self.calibration),
+            "verification": self.verification_count,
+            "random": self.is_random,
+        }
+
+
+def feeding(model: ir.Model, source: str | None, preprocess: str | None, seed: int) -> Feeding:
+    """Open the samples that `--calib` names, or random ones for verification only.
+
+    Raises:
+        InputError: the data does not fit the model; file and input are named.
+    """
+    inputs = input_specs(model)
+    if source is None:
+        return Feeding(None, load_samples("random", inputs, seed=seed), "random")
+    samples = load_samples(source, inputs, preprocess=preprocess, seed=seed)
+    calibration, held_out = split(samples)
+    warnings = []
+    if source == "random":
+        warnings.append("calibrated on random numbers: ranges and errors say nothing about real inputs")
+    elif len(samples) < _FEWEST:
+        warnings.append(
+            f"only {len(samples)} samples: calibration and verification share them; "
+            "a few hundred typical inputs are usual"
+        )
+    return Feeding(calibration, held_out, source, tuple(warnings))
+
+
+def input_specs(model: ir.Model) -> list[InputSpec]:
+    """The inputs that have to be fed: those without a default."""
+    return [
+        InputSpec(str(value.name), ir.numpy_dtype(value), ir.dims(value))
+        for value in model.graph.inputs
+        if not value.is_initializer()
+    ]

@@ -1,0 +1,100 @@
+"""Plans: which precision each region gets, and the scale and zero point of each value. Data, no logic.
+
+A plan is abstract: how it is written into an artifact is the backend's dialect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from infer_opt.calibrate.quantization import Format, Quantization
+
+__all__ = ["Choice", "Plan", "Region", "WeightSite"]
+
+
+@dataclass(frozen=True)
+class WeightSite:
+    """A constant that a region reads in integers: one input of one node.
+
+    Args:
+        node: the node's name; index: which of its inputs.
+        value: the constant's name.
+        axis: output-channel axis of the scales, None for one scale.
+        bias, bias_scale_of: names of the constant bias and of the activation whose scale, times the weight's, has to
+            hold that bias in int32; both None where the bias stays float.
+    """
+
+    node: str
+    index: int
+    value: str
+    axis: int | None
+    format: Format
+    bias: str | None = None
+    bias_scale_of: str | None = None
+
+
+@dataclass(frozen=True)
+class Region:
+    """Nodes that the backend runs as one kernel.
+
+    Args:
+        name: its main node's name.
+        nodes: names of all its nodes.
+        origin: names of the nodes of the original model it stands for.
+        op_type: operator of the main node.
+        precisions: what it may run at, the original's first.
+        reads, writes: values it reads and writes quantized at an integer precision.
+        activations: the format of those values.
+        window: low and high end that an absorbed activation gives the output (None: no end).
+        moves_data: it copies numbers, so what it writes needs no statistics of its own.
+        shares_scale: all values it reads and writes share scale and zero point.
+        reason: why a lower precision is not offered, or None.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    origin: tuple[str, ...]
+    op_type: str
+    precisions: tuple[str, ...]
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    activations: Format | None = None
+    window: tuple[float | None, float | None] = (None, None)
+    weights: tuple[WeightSite, ...] = ()
+    moves_data: bool = False
+    shares_scale: bool = False
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What one region got, and why, in words for a person."""
+
+    precision: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One candidate.
+
+    Args:
+        name: for reports: `fp32`, `int8`.
+        choices: for every region by name.
+        activations: quantization of each value that is quantized.
+        weights: quantization by node name and input index.
+    """
+
+    name: str
+    regions: tuple[Region, ...]
+    choices: Mapping[str, Choice]
+    activations: Mapping[str, Quantization] = field(default_factory=dict)
+    weights: Mapping[tuple[str, int], Quantization] = field(default_factory=dict)
+
+    def at(self, precision: str) -> tuple[Region, ...]:
+        """The regions that run at a precision."""
+        return tuple(region for region in self.regions if self.choices[region.name].precision == precision)

@@ -1,0 +1,166 @@
+"""From regions and statistics to plans: what each candidate quantizes, and with which numbers.
+
+The first plan is always the model as it is; the original competes with everything that is made of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from infer_opt import ir
+from infer_opt.calibrate.plan import Choice, Plan
+from infer_opt.calibrate.quantization import from_range, from_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from infer_opt.calibrate.plan import Region, WeightSite
+    from infer_opt.calibrate.quantization import Format, Quantization
+    from infer_opt.calibrate.ranges import RangeMethod
+    from infer_opt.calibrate.sketch import Sketch
+
+__all__ = ["float_plan", "integer_plan", "watched_values"]
+
+_INT32_LIMIT = 2.0**31 - 1
+
+
+def float_plan(regions: Sequence[Region]) -> Plan:
+    """Every region at the original's precision."""
+    choices = {region.name: Choice(region.precisions[0], "as in the original") for region in regions}
+    return Plan(regions[0].precisions[0] if regions else "fp32", tuple(regions), choices)
+
+
+def watched_values(model: ir.Model, regions: Iterable[Region]) -> list[str]:
+    """Values that need statistics: what INT8 regions read and write, less constants and what is only moved."""
+    constants = model.graph.initializers
+    moved = {value for region in regions if region.moves_data for value in region.writes}
+    wanted = (value for region in regions if "int8" in region.precisions for value in (*region.reads, *region.writes))
+    return [value for value in dict.fromkeys(wanted) if value not in constants and value not in moved]
+
+
+def integer_plan(
+    model: ir.Model, regions: Sequence[Region], sketches: Mapping[str, Sketch], method: RangeMethod
+) -> Plan:
+    """Every region that is legal and whose values have finite ranges at INT8.
+
+    Args:
+        sketches: statistics of `watched_values`.
+        method: how ranges are found.
+    """
+    constants = {
+        name: _sketch_of_constant(value) for name, value in model.graph.initializers.items() if ir.is_constant(value)
+    }
+    candidates = [region for region in regions if "int8" in region.precisions]
+    ranges = _Ranges(candidates, {**constants, **sketches}, method)
+    choices: dict[str, Choice] = {}
+    for region in regions:
+        if "int8" not in region.precisions:
+            choices[region.name] = Choice(region.precisions[0], region.reason or "no INT8 kernel")
+        elif (fault := ranges.fault(region)) is not None:
+            choices[region.name] = Choice(region.precisions[0], fault)
+        else:
+            choices[region.name] = Choice("int8", "legal in the dialect, ranges finite")
+    quantized = [region for region in candidates if choices[region.name].precision == "int8"]
+    activations = {
+        value: ranges.quantization(value, region)
+        for region in quantized
+        for value in (*region.reads, *region.writes)
+    }
+    weights = {
+        (site.node, site.index): _weight(model, site, activations) for region in quantized for site in region.weights
+    }
+    return Plan("int8", tuple(regions), choices, activations, weights)
+
+
+def _weight(model: ir.Model, site: WeightSite, activations: Mapping[str, Quantization]) -> Quantization:
+    array = ir.array(model.graph.initializers[site.value])
+    smallest: np.ndarray | float = 0.0
+    if site.bias is not None and site.bias_scale_of is not None:
+        bias = np.abs(ir.array(model.graph.initializers[site.bias]).astype(np.float64)).reshape(-1)
+        # An int32 bias has the scale input times weight; a channel of tiny weights would make it overflow.
+        smallest = bias / (_INT32_LIMIT * float(activations[site.bias_scale_of].scale))
+        smallest = smallest if site.axis is not None else float(smallest.max(initial=0.0))
+    return from_weights(array, site.axis, site.format, smallest)
+
+
+def _sketch_of_constant(value: ir.Value) -> Sketch | None:
+    from infer_opt.calibrate.sketch import Sketch
+
+    array = ir.array(value)
+    if array.dtype != np.float32 or array.size == 0 or array.size > _LARGEST_CONSTANT:
+        return None
+    sketch = Sketch()
+    finite = array[np.isfinite(array)]
+    if finite.size:
+        sketch.observe(array, float(finite.min()), float(finite.max()))
+    return sketch
+
+
+_LARGEST_CONSTANT = 1 << 22  # elements; a larger one is a weight, which has no activation range
+
+
+class _Ranges:
+    """Ranges by group: values that share a scale are one group, and get the union of their ranges."""
+
+    def __init__(
+        self, regions: Sequence[Region], sketches: Mapping[str, Sketch | None], method: RangeMethod
+    ) -> None:
+        self._sketches, self._method = sketches, method
+        self._parent: dict[str, str] = {}
+        self._window: dict[str, tuple[float | None, float | None]] = {}
+        for region in regions:
+            if region.moves_data or region.shares_scale:
+                for value in (*region.reads[1:], *region.writes):
+                    self._join(region.reads[0], value)
+            self._window |= dict.fromkeys(region.writes, region.window)
+        self._members: dict[str, list[str]] = {}
+        for region in regions:
+            for value in dict.fromkeys((*region.reads, *region.writes)):
+                members = self._members.setdefault(self._root(value), [])
+                if value not in members:
+                    members.append(value)
+        self._made: dict[tuple[str, Format], Quantization] = {}
+
+    def fault(self, region: Region) -> str | None:
+        """Why a region cannot be quantized after all, or None."""
+        for value in (*region.reads, *region.writes):
+            seen = [sketch for name in self._group(value) if (sketch := self._sketches.get(name)) is not None]
+            if any(sketch.nans or sketch.infinities for sketch in seen):
+                return f"`{value}` holds NaN or infinite values"
+            if not any(np.isfinite(sketch.minimum) for sketch in seen):
+                return f"`{value}` was never seen with a finite element"
+        return None
+
+    def quantization(self, value: str, region: Region) -> Quantization:
+        """Scale and zero point of a value of a region without fault."""
+        assert region.activations is not None  # noqa: S101 - regions offered INT8 have a format
+        key = (self._root(value), region.activations)
+        if key not in self._made:
+            low, high = self._range(value, region.activations)
+            self._made[key] = from_range(low, high, region.activations)
+        return self._made[key]
+
+    def _range(self, value: str, format_: Format) -> tuple[float, float]:
+        lows, highs = [], []
+        for name in self._group(value):
+            sketch = self._sketches.get(name)
+            if sketch is None or not np.isfinite(sketch.minimum):
+                continue
+            low, high = self._method.range(sketch, format_)
+            floor, ceiling = self._window.get(name, (None, None))
+            lows.append(low if floor is None else max(low, floor))
+            highs.append(high if ceiling is None else min(high, ceiling))
+        return min(lows), max(highs)
+
+    def _group(self, value: str) -> list[str]:
+        return self._members.get(self._root(value), [value])
+
+    def _root(self, value: str) -> str:
+        while (parent := self._parent.get(value, value)) != value:
+            value = parent
+        return value
+
+    def _join(self, one: str, other: str) -> None:
+        self._parent[self._root(other)] = self._root(one)

@@ -1,0 +1,101 @@
+"""Running a model in onnxruntime on this host: one place for session options and for what its failures mean."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnxruntime as ort
+from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
+
+from infer_opt.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["RunFailure", "Runner"]
+
+_FAULTS = (
+    ort_errors.Fail,
+    ort_errors.InvalidArgument,
+    ort_errors.InvalidGraph,
+    ort_errors.InvalidProtobuf,
+    ort_errors.NoSuchFile,
+    ort_errors.NotImplemented,
+    ort_errors.RuntimeException,
+)
+_NODE = re.compile(r"running (?P<op>\w+) node\. Name:'(?P<name>[^']*)' Status Message: (?P<why>.*)", re.DOTALL)
+_CODE_PLACE = re.compile(r"\S*\.(?:cc|h):\d+ \S+(?: \[[^\]]*\])?\s*")
+
+
+class RunFailure(InputError):
+    """onnxruntime refused to load or to run a model."""
+
+
+class Runner:
+    """One onnxruntime session on the CPU.
+
+    Args:
+        model: a file, or the bytes of a model.
+        what: how messages call the model.
+        threads: intra-op threads.
+        arena: whether memory is kept for the next run; without it, peak memory follows the largest sample only.
+        optimized: whether onnxruntime may rewrite the graph.
+
+    Raises:
+        RunFailure: onnxruntime cannot load the model.
+    """
+
+    def __init__(
+        self, model: Path | bytes, what: str, *, threads: int = 1, arena: bool = True, optimized: bool = True
+    ) -> None:
+        self.what = what
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 4
+        options.enable_cpu_mem_arena = arena
+        options.enable_mem_pattern = arena
+        if not optimized:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        source = model if isinstance(model, bytes) else str(model)
+        try:
+            self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        except _FAULTS as error:
+            raise RunFailure(
+                f"onnxruntime cannot load {what}: {_reason(error)}", "check the model with `onnx.checker`"
+            ) from error
+        self.outputs: tuple[str, ...] = tuple(output.name for output in self._session.get_outputs())
+
+    def run(self, feed: Mapping[str, np.ndarray[Any, Any]], sample: str = "a sample") -> dict[str, np.ndarray[Any, Any]]:
+        """All outputs by name.
+
+        Raises:
+            RunFailure: a node failed; the message names it and the sample.
+        """
+        try:
+            results = self._session.run(None, dict(feed))
+        except _FAULTS as error:
+            raise RunFailure(
+                f"{self.what} fails on {sample}: {_reason(error)}",
+                "check the model's shapes, and the sample's, against each other",
+            ) from error
+        return dict(zip(self.outputs, (np.asarray(result) for result in results), strict=True))
+
+    def seconds(self, feed: Mapping[str, np.ndarray[Any, Any]], repeats: int = 1) -> float:
+        """Mean wall-clock seconds of one run over `repeats` runs, as measured."""
+        ready = dict(feed)
+        started = time.perf_counter()
+        for _ in range(repeats):
+            self._session.run(None, ready)
+        return (time.perf_counter() - started) / repeats
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    node = _NODE.search(text)
+    if node:
+        return f"node `{node['name']}` ({node['op']}): {_CODE_PLACE.sub('', node['why']).strip()[:160]}"
+    return _CODE_PLACE.sub("", text.split(" : ", 3)[-1]).strip()[:200]

@@ -1,0 +1,113 @@
+"""Statistics of activations over the calibration samples: one pass, bounded memory, exact extremes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infer_opt import ir
+from infer_opt.calibrate.dirty import dirty_inputs
+from infer_opt.calibrate.instrument import Probe, instrument
+from infer_opt.calibrate.runner import Runner
+from infer_opt.calibrate.sketch import Sketch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from infer_opt.calibrate.sample_set import SampleSet
+
+__all__ = ["Statistics", "collect"]
+
+
+class Statistics:
+    """What `collect` found.
+
+    Attributes:
+        sketches: one for each watched value, by name.
+        dirty_samples: samples that hold a NaN or Inf which reaches no output, in words.
+    """
+
+    def __init__(self, values: Sequence[str]) -> None:
+        self.sketches = {name: Sketch() for name in values}
+        self.dirty_samples: list[str] = []
+
+
+def collect(
+    model: ir.Model,
+    values: Sequence[str],
+    samples: SampleSet,
+    *,
+    threads: int = 1,
+    seed: int = 0,
+    advance: Callable[[], None] = lambda: None,
+) -> Statistics:
+    """Run the model once over all samples and summarise the named values.
+
+    The extremes are exact. Histograms come from a seeded, evenly spaced subsample of each tensor of each sample
+    (`instrument.SUBSAMPLE` elements); `Sketch.quantile_error` gives its standard error.
+
+    Args:
+        values: names of float values of the main graph.
+        advance: called after each sample.
+
+    Raises:
+        InputError: a NaN or Inf in a sample reaches an output of the model; file and sample are named.
+        RunFailure: the model does not run on a sample.
+    """
+    found = Statistics(values)
+    instrumented, probes = instrument(model, values, seed)
+    # Without the arena, memory goes back after each run: peak follows the largest sample, not the number of shapes.
+    runner = Runner(instrumented, "the model", threads=threads, arena=False)
+    inspector = _Inspector(model, threads)
+    reported = {name for probe in probes for name in probe.names()}
+    for index, feed in enumerate(samples):
+        results = runner.run(feed, samples.describe(index))
+        own = {name: output for name, output in results.items() if name not in reported}
+        dirty = dirty_inputs(feed, own, samples.describe(index))
+        if dirty:
+            found.dirty_samples.append(f"{samples.describe(index)}: {', '.join(f'`{name}`' for name in dirty)}")
+        suspects = [probe for probe in probes if not np.isfinite(results[probe.sum]).all()]
+        whole = inspector.values([probe.value for probe in suspects], feed) if suspects else {}
+        for probe in probes:
+            _observe(found.sketches[probe.value], probe, results, whole.get(probe.value), index)
+        advance()
+    return found
+
+
+def _observe(
+    sketch: Sketch, probe: Probe, results: dict[str, Any], whole: np.ndarray[Any, Any] | None, index: int
+) -> None:
+    if whole is None:
+        # An empty tensor gives +inf and -inf, which is what Sketch takes for none.
+        low, high = float(results[probe.minimum]), float(results[probe.maximum])
+        sketch.observe(results[probe.subsample], low, high, sample=index)
+        return
+    finite = whole[np.isfinite(whole)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (np.inf, -np.inf)
+    nans = int(np.isnan(whole).sum())
+    sketch.observe(
+        results[probe.subsample], low, high, nans=nans, infinities=whole.size - finite.size - nans, sample=index
+    )
+
+
+class _Inspector:
+    """Hands out whole values. Only for those whose sum is not finite, so only few ever live at once."""
+
+    def __init__(self, model: ir.Model, threads: int) -> None:
+        self._model, self._threads = model, threads
+        self._runners: dict[tuple[str, ...], Runner] = {}
+
+    def values(self, names: Sequence[str], feed: dict[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+        key = tuple(names)
+        if key not in self._runners:
+            self._runners = {key: Runner(_with_outputs(self._model, names), "the model", arena=False)}
+        results = self._runners[key].run(feed)
+        return {name: results[name] if name in results else feed[name] for name in names}
+
+
+def _with_outputs(model: ir.Model, names: Sequence[str]) -> bytes:
+    copy = ir.clone(model)
+    wanted = set(names) - {value.name for value in (*copy.graph.inputs, *copy.graph.outputs)}
+    copy.graph.outputs.extend(value for node in copy.graph for value in node.outputs if value.name in wanted)
+    return ir.serialize(copy)

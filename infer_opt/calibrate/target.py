@@ -1,0 +1,58 @@
+"""What a backend is to everybody else. Calibration and planning see a target only through this protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from infer_opt import ir
+    from infer_opt.calibrate.plan import Plan, Region
+    from infer_opt.calibrate.runner import Runner
+
+__all__ = ["Artifact", "Target"]
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """What `emit` wrote.
+
+    Args:
+        main: the file the device loads, relative to the folder.
+        files: all files, relative to the folder, the main one first.
+        checked: how far the host can check it: `run`, `emulated`, `built`, `parsed` or `rules`.
+        unchecked: what could not be checked here, in words; empty where nothing is left open.
+        run: settings a runtime should use (threads, ...).
+    """
+
+    main: str
+    files: tuple[str, ...]
+    checked: str
+    unchecked: tuple[str, ...] = ()
+    run: tuple[tuple[str, str | int | bool], ...] = ()
+
+
+class Target(Protocol):
+    """A backend bound to one hardware profile."""
+
+    def check(self, model: ir.Model) -> None:
+        """Before any work: raises InputError for the first node the device cannot run, with the number of others."""
+        ...
+
+    def regions(self, model: ir.Model) -> tuple[Region, ...]:
+        """The kernels the device would run, and the precisions each could run at."""
+        ...
+
+    def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:
+        """Write the artifact of a plan into an empty folder."""
+        ...
+
+    def run(self, folder: Path, artifact: Artifact, threads: int) -> Runner | None:
+        """The artifact loaded on this host, or None where the host cannot run it."""
+        ...
+
+    def timed_here(self) -> str | None:
+        """None where this host's latency counts for the device, otherwise why it does not."""
+        ...

@@ -1,0 +1,337 @@
+"""The straight line: from a request to an artifact folder. Read `compile_model` from top to bottom."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import infer_opt
+from infer_opt import ir, profiles, targets
+from infer_opt.calibrate import planner
+from infer_opt.calibrate.budget import Budget
+from infer_opt.calibrate.choice import Judged, choose
+from infer_opt.calibrate.equality import Equality
+from infer_opt.calibrate.feeding import feeding
+from infer_opt.calibrate.progress import Progress, Silent, Stages
+from infer_opt.calibrate.runner import RunFailure, Runner
+from infer_opt.calibrate.statistics import collect
+from infer_opt.calibrate.timing import interleaved
+from infer_opt.calibrate.verification import compare
+from infer_opt.errors import InputError
+from infer_opt.passes import Pipeline
+from infer_opt.passes.engine.observers import DumpGraphs
+from infer_opt.passes.legalize import Legalize
+from infer_opt.passes.quantize import Quantize
+from infer_opt.report import Manifest, PassReport, Report, write_manifest, write_report
+from infer_opt.report.publish import check_out, publish, staging
+from infer_opt.report.report import count_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from infer_opt.calibrate.metrics import OutputError
+    from infer_opt.calibrate.plan import Plan
+    from infer_opt.calibrate.target import Artifact, Target
+    from infer_opt.calibrate.timing import Latency
+    from infer_opt.passes import Observer, Step
+    from infer_opt.profiles import Profile
+
+__all__ = ["Precision", "Request", "compile_model"]
+
+Precision = Literal["auto", "fp32", "fp16", "int8", "int4"]
+
+_ORIGINAL = "original"
+_ROUNDS = 15
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks of one compile. Options mean what docs/cli.md says of them.
+
+    Args:
+        pipeline: None runs the profile's own.
+        threads: None takes the profile's.
+    """
+
+    model: Path
+    profile: Profile
+    out: Path
+    calib: str | None = None
+    preprocess: str | None = None
+    pipeline: Pipeline | None = None
+    precision: Precision = "auto"
+    budget: Budget = field(default_factory=Budget)
+    shapes: tuple[ir.InputShape, ...] = ()
+    threads: int | None = None
+    seed: int = 0
+    force: bool = False
+    verify: bool = True
+    dump_ir: Path | None = None
+
+
+def compile_model(request: Request, progress: Progress | None = None) -> Report:
+    """Compile a model for a device and write the artifact folder.
+
+    Raises:
+        InputError, UsageError: model, data, profile or options are at fault; nothing was written.
+    """
+    check_out(request.out, force=request.force)
+    job = _Job(request, Stages(progress or Silent()))
+    model, steps = job.optimise()
+    plans = job.plans(model)
+    with staging(request.out) as folder:
+        built = [job.build(plan, model, folder / str(index)) for index, plan in enumerate(plans)]
+        judged = job.judge(built)
+        best, why = choose(judged, job.unmeasured)
+        winner = next(item for item in built if item.plan.name == best.name)
+        report = job.report(winner, why, judged, steps)
+        job.describe(report, winner)
+        publish(winner.folder, request.out)
+    return report
+
+
+@dataclass(frozen=True)
+class _Built:
+    """A plan, and the artifact that was made of it."""
+
+    plan: Plan
+    folder: Path
+    artifact: Artifact
+
+    @property
+    def bytes(self) -> int:
+        return sum((self.folder / name).stat().st_size for name in self.artifact.files)
+
+
+class _Job:
+    """One compile: the loaded model, its target and samples, and the steps of `compile_model` on them."""
+
+    def __init__(self, request: Request, stages: Stages) -> None:
+        self.request, self.stages = request, stages
+        self.threads = request.threads or request.profile.threads
+        self.warnings: list[str] = []
+        with stages("load"):
+            self.source = ir.load(request.model)
+            ir.fix_input_shapes(self.source, request.shapes)
+        self.target: Target = targets.create(request.profile)
+        self.target.check(self.source)
+        self.pipeline = request.pipeline or Pipeline.parse(request.profile.pipeline)
+        self._check_precision()
+        self.samples = feeding(self.source, request.calib, request.preprocess, request.seed)
+        self.warnings += self.samples.warnings
+        self.original = self._load_original() if request.verify else None
+        self.unmeasured = "nothing was run (--no-verify)" if self.original is None else self.target.timed_here()
+
+    def _check_precision(self) -> None:
+        wanted, offered = self.request.precision, self.request.profile.precisions
+        if wanted not in {"auto", *offered}:
+            raise InputError(
+                f"profile `{self.request.profile.name}` offers no {wanted}; it has {', '.join(offered)}",
+                "pass --precision auto, or another --target",
+            )
+        if self._wants_int8 and self.request.calib is None and self._orders_int8:
+            raise InputError("INT8 needs samples to find its ranges", "pass --calib PATH, or --precision fp32")
+
+    @property
+    def _quantize(self) -> Quantize:
+        return next((item for item in self.pipeline.passes if isinstance(item, Quantize)), Quantize())
+
+    @property
+    def _orders_int8(self) -> bool:
+        """Whether INT8 is an order, not one candidate among others."""
+        named = self.request.pipeline is not None and any(isinstance(item, Quantize) for item in self.pipeline.passes)
+        return self.request.precision == "int8" or (named and self.request.precision == "auto")
+
+    @property
+    def _wants_int8(self) -> bool:
+        if self.request.precision not in {"auto", "int8"} or "int8" not in self.request.profile.precisions:
+            return False
+        planned = any(isinstance(item, Quantize) for item in self.pipeline.passes)
+        return self.request.precision == "int8" or planned
+
+    def _load_original(self) -> Runner | None:
+        """The original in onnxruntime, once it was seen to run."""
+        runner = Runner(self.request.model, f"`{self.request.model}`", threads=self.threads)
+        if not self.samples.is_random:
+            return runner
+        try:
+            for feed in self.samples.for_equality():
+                runner.run(feed, "random inputs")
+        except RunFailure as error:
+            if all(isinstance(size, int) for value in self.source.graph.inputs for size in ir.dims(value) or ("?",)):
+                raise
+            self.warnings.append(f"nothing was verified: {error.message}; pass --calib, or --shape for dynamic inputs")
+            return None
+        return runner
+
+    def optimise(self) -> tuple[ir.Model, list[Step]]:
+        """Run the graph passes."""
+        observers: list[Observer] = [] if self.request.dump_ir is None else [DumpGraphs(self.request.dump_ir)]
+        if self.original is not None:
+            observers.append(_KeepsOutputs(Equality(self.original, self.samples.for_equality())))
+        opset = self.request.profile.opset
+        passes = (*((Legalize(opset.min),) if opset else ()), *self.pipeline.passes)
+        with self.stages("passes", len(passes)) as advance:
+            model, steps = Pipeline(passes).run(self.source, [*observers, _Advance(advance)])
+        self.warnings += [f"pass `{step.ran}` was undone: {step.undone}" for step in steps if step.undone]
+        return model, steps
+
+    def plans(self, model: ir.Model) -> list[Plan]:
+        """The candidates, in the order that decides ties."""
+        with self.stages("plan"):
+            regions = self.target.regions(model)
+            unchanged = planner.float_plan(regions)
+        if not self._wants_int8 or self.samples.calibration is None:
+            if self._wants_int8:
+                self.warnings.append("INT8 was not tried: it needs samples (--calib)")
+            return [unchanged]
+        values = planner.watched_values(model, regions)
+        with self.stages("calibrate", len(self.samples.calibration)) as advance:
+            found = collect(
+                model,
+                values,
+                self.samples.calibration,
+                threads=self.threads,
+                seed=self.request.seed,
+                advance=advance,
+            )
+        self.warnings += [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
+        with self.stages("plan"):
+            quantized = planner.integer_plan(model, regions, found.sketches, self._quantize.ranges)
+        return [quantized] if self._orders_int8 else [unchanged, quantized]
+
+    def build(self, plan: Plan, model: ir.Model, folder: Path) -> _Built:
+        """Write one candidate."""
+        folder.mkdir()
+        with self.stages("emit"):
+            return _Built(plan, folder, self.target.emit(model, plan, folder))
+
+    def judge(self, built: Sequence[_Built]) -> list[Judged]:
+        """Errors of every candidate on held-out samples, and latency beside the original's."""
+        if self.original is None:
+            return [Judged(item.plan.name, item.bytes, (), None, None) for item in built]
+        runners = {item.plan.name: self.target.run(item.folder, item.artifact, self.threads) for item in built}
+        runnable = {name: runner for name, runner in runners.items() if runner is not None}
+        with self.stages("verify", self.samples.verification_count) as advance:
+            errors = compare(
+                self.original, runnable, self.samples.verification(), self.samples.held_out.describe, advance
+            )
+        latencies: dict[str, Latency] = {}
+        if self.unmeasured is None:
+            feed = next(iter(self.samples.verification()))
+            with self.stages("time", _ROUNDS) as advance:
+                latencies = interleaved(
+                    {_ORIGINAL: self.original, **runnable}, feed, rounds=_ROUNDS, advance=advance
+                )
+        self.original_latency = latencies.get(_ORIGINAL)
+        return [self._judged(item, errors.get(item.plan.name, []), latencies.get(item.plan.name)) for item in built]
+
+    def _judged(self, item: _Built, errors: Sequence[OutputError], latency: Latency | None) -> Judged:
+        refused = None
+        if item.plan.at("int8") and not self._orders_int8:
+            refused = self.request.budget.refuses(errors)
+        return Judged(item.plan.name, item.bytes, errors, latency, refused)
+
+    def report(self, winner: _Built, why: str, judged: Sequence[Judged], steps: Sequence[Step]) -> Report:
+        """Everything that can be told."""
+        best = next(item for item in judged if item.name == winner.plan.name)
+        speedup = None if best.latency is None else best.latency.ratio
+        faults = self.request.budget.faults(best.errors, speedup)
+        if self.request.budget.min_speedup is not None and speedup is None:
+            faults.append(f"--min-speedup cannot be checked: latency was not measured: {self.unmeasured}")
+        return Report(
+            source=str(self.request.model),
+            target=self.request.profile.name,
+            out=str(self.request.out),
+            pipeline=str(self.pipeline),
+            chosen=best.name,
+            why=why,
+            plan=winner.plan,
+            passes=tuple(_pass_report(step) for step in steps),
+            candidates=tuple(judged),
+            original_latency=self.original_latency,
+            latency_note=self.unmeasured,
+            original_bytes=self.request.model.stat().st_size,
+            artifact_bytes=best.bytes,
+            samples=self.samples.table(),
+            checked=winner.artifact.checked if self.original is not None else "rules",
+            unchecked=winner.artifact.unchecked,
+            warnings=tuple(self.warnings),
+            budget_faults=tuple(faults),
+            stages=self.stages.seconds,
+        )
+
+    def describe(self, report: Report, winner: _Built) -> None:
+        """Write report.json and manifest.json into the winner's folder."""
+        write_report(report, winner.folder)
+        calibration = self.samples.calibration
+        manifest = Manifest(
+            model=winner.artifact.main,
+            files=winner.artifact.files,
+            source={"path": self.request.model.name, "sha256": ir.file_sha256(self.request.model)},
+            calib=None
+            if calibration is None
+            else {"path": self.samples.source, "sha256": calibration.sha256, "samples": len(calibration)},
+            profile=profiles.to_table(self.request.profile),
+            pipeline=str(self.pipeline),
+            versions=_versions(),
+            run=dict(winner.artifact.run) | {"threads": self.threads},
+            interface=ir.interface(self.source),
+            checked=report.checked,
+        )
+        write_manifest(manifest, winner.folder)
+
+    original_latency: Latency | None = None
+
+
+@dataclass(frozen=True)
+class _KeepsOutputs:
+    """Objects to a pass after which outputs differ from the original's."""
+
+    equality: Equality
+
+    def after_pass(self, step: Step) -> str | None:
+        return self.equality.fault(step.after)
+
+
+@dataclass(frozen=True)
+class _Advance:
+    """Moves the progress bar."""
+
+    advance: Callable[[], None]
+
+    def after_pass(self, step: Step) -> str | None:
+        del step
+        self.advance()
+        return None
+
+
+def _pass_report(step: Step) -> PassReport:
+    return PassReport(
+        text=str(step.ran),
+        nodes_before=_nodes(step.before),
+        nodes_after=_nodes(step.before if step.undone else step.after),
+        seconds=round(step.seconds, 4),
+        changes=count_rules([change.rule for change in step.outcome.changes]),
+        misses=tuple((miss.rule, miss.node, miss.reason) for miss in step.outcome.misses),
+        undone=step.undone,
+    )
+
+
+def _nodes(model: ir.Model) -> int:
+    return sum(1 for graph in model.graphs() for node in graph if node.op_type != "Constant")
+
+
+def _versions() -> dict[str, str]:
+    packages = ("infer-opt", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "numpy")
+    return {"python": platform.python_version()} | {name: _version(name) for name in packages}
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return infer_opt.__version__

@@ -1,0 +1,60 @@
+"""The artifact folder: made beside its place, and moved there whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from infer_opt.errors import InputError
+from infer_opt.report.manifest import MANIFEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["check_out", "publish", "staging"]
+
+
+def check_out(out: Path, *, force: bool) -> None:
+    """Refuse a place that must not be written to, before any work.
+
+    Raises:
+        InputError: a file is in the way, or a folder that holds something else than an artifact.
+    """
+    if not out.parent.is_dir():
+        raise InputError(f"`{out.parent}` is not a folder", "make it first, or pass another --out")
+    if out.is_symlink() or (out.exists() and not out.is_dir()):
+        raise InputError(f"`{out}` exists and is not a folder", "pass another --out")
+    if not out.exists() or not any(out.iterdir()):
+        return
+    if not (out / MANIFEST).is_file():
+        raise InputError(f"`{out}` holds files that infer-opt did not write", "pass another --out, or empty it yourself")
+    if not force:
+        raise InputError(f"`{out}` holds an artifact already", "pass --force to replace it, or another --out")
+
+
+@contextmanager
+def staging(out: Path) -> Iterator[Path]:
+    """A new folder beside `out`, gone afterwards unless it was published."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    except OSError as error:
+        raise InputError(f"`{out.parent}` cannot be written to: {error.strerror}", "pass another --out") from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def publish(folder: Path, out: Path) -> None:
+    """Move a finished folder to `out`; what was there goes only once the new one is in place."""
+    folder.chmod(0o755)  # mkdtemp makes it private
+    if out.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{out.name}-old-", dir=out.parent))
+        out.rename(old / "artifact")
+        folder.rename(out)
+        shutil.rmtree(old)
+    else:
+        folder.rename(out)

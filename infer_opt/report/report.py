@@ -1,0 +1,161 @@
+"""report.json: what each pass did and why, what each region got, errors and latency. Schema in docs/schemas/."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from infer_opt.calibrate.choice import Judged
+    from infer_opt.calibrate.metrics import OutputError
+    from infer_opt.calibrate.plan import Plan
+    from infer_opt.calibrate.timing import Latency
+
+__all__ = ["REPORT", "PassReport", "Report", "write_report"]
+
+REPORT = "report.json"
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class PassReport:
+    """One pass that ran.
+
+    Args:
+        changes: how often each rule fired.
+        misses: rewrites that nearly fired: rule, node, reason.
+        seconds: measured.
+        undone: why its work was dropped, or None.
+    """
+
+    text: str
+    nodes_before: int
+    nodes_after: int
+    seconds: float
+    changes: dict[str, int]
+    misses: tuple[tuple[str, str, str], ...]
+    undone: str | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything `compile` can tell of one target. `table()` is the content of report.json."""
+
+    source: str
+    target: str
+    out: str
+    pipeline: str
+    chosen: str
+    why: str
+    plan: Plan
+    passes: tuple[PassReport, ...]
+    candidates: tuple[Judged, ...]
+    original_latency: Latency | None
+    latency_note: str | None
+    original_bytes: int
+    artifact_bytes: int
+    samples: dict[str, Any]
+    checked: str
+    unchecked: tuple[str, ...]
+    warnings: tuple[str, ...]
+    budget_faults: tuple[str, ...]
+    stages: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def best(self) -> Judged:
+        """The candidate that became the artifact."""
+        return next(item for item in self.candidates if item.name == self.chosen)
+
+    @property
+    def speedup(self) -> float | None:
+        """Original's latency by the artifact's, or None where it was not measured."""
+        latency = self.best.latency
+        return None if latency is None else latency.ratio
+
+    def table(self) -> dict[str, Any]:
+        """JSON-able form."""
+        return {
+            "schema": SCHEMA,
+            "source": self.source,
+            "target": self.target,
+            "artifact": self.out,
+            "pipeline": self.pipeline,
+            "chosen": self.chosen,
+            "why": self.why,
+            "checked": self.checked,
+            "unchecked": list(self.unchecked),
+            "warnings": list(self.warnings),
+            "budget_faults": list(self.budget_faults),
+            "bytes": {"original": self.original_bytes, "artifact": self.artifact_bytes},
+            "latency": self._latency(),
+            "outputs": [_error(error) for error in self.best.errors],
+            "samples": self.samples,
+            "candidates": [_candidate(item) for item in self.candidates],
+            "passes": [asdict(item) | {"misses": [list(miss) for miss in item.misses]} for item in self.passes],
+            "regions": _regions(self.plan),
+            "stages": {name: round(seconds, 4) for name, seconds in self.stages.items()},
+        }
+
+    def _latency(self) -> dict[str, Any]:
+        if self.original_latency is None or self.best.latency is None:
+            return {"kind": "not measured", "note": self.latency_note}
+        return {
+            "kind": "measured",
+            "note": self.latency_note,
+            "original_ms": round(self.original_latency.p50_ms, 4),
+            "artifact_ms": round(self.best.latency.p50_ms, 4),
+            "speedup": round(self.best.latency.ratio, 3),
+            "rounds": self.best.latency.rounds,
+        }
+
+
+def _candidate(item: Judged) -> dict[str, Any]:
+    latency = item.latency
+    return {
+        "name": item.name,
+        "bytes": item.bytes,
+        "refused": item.refused,
+        "min_sqnr_db": min((round(error.sqnr, 2) for error in item.errors if error.floats), default=None),
+        "p50_ms": None if latency is None else round(latency.p50_ms, 4),
+        "speedup": None if latency is None else round(latency.ratio, 3),
+    }
+
+
+def _error(error: OutputError) -> dict[str, Any]:
+    return {
+        "name": error.name,
+        "sqnr_db": round(error.sqnr, 2) if error.floats else None,
+        "largest_error": error.largest,
+        "unequal": error.unequal,
+        "elements": error.elements,
+        "agreement": error.agreement,
+        "divergence_nats": error.divergence / error.rows if error.rows else None,
+    }
+
+
+def _regions(plan: Plan) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": region.name,
+            "nodes": list(region.origin),
+            "op_type": region.op_type,
+            "precision": plan.choices[region.name].precision,
+            "reason": plan.choices[region.name].reason,
+        }
+        for region in plan.regions
+    ]
+
+
+def count_rules(rules: Sequence[str]) -> dict[str, int]:
+    """How often each rule fired, most often first."""
+    return dict(Counter(rules).most_common())
+
+
+def write_report(report: Report, folder: Path) -> None:
+    """Write report.json."""
+    (folder / REPORT).write_text(json.dumps(report.table(), indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,98 @@
+"""The onnxruntime backend: an ONNX file for CPUs, with Q/DQ where the plan says INT8."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from infer_opt import ir
+from infer_opt.calibrate.runner import Runner
+from infer_opt.calibrate.target import Artifact
+from infer_opt.targets.qdq import write_qdq
+from infer_opt.targets.regions import find_regions
+from infer_opt.targets.support import refuse_unsupported
+
+if TYPE_CHECKING:
+    from infer_opt.calibrate.plan import Plan, Region
+    from infer_opt.profiles import Profile
+
+__all__ = ["BACKEND", "create"]
+
+BACKEND = "onnxruntime"
+_MAIN = "model.onnx"
+# Where profiles use a vendor's name for an extension, and Linux another.
+_LINUX_NAMES = {"neon": "asimd", "fp16": "asimdhp", "dotprod": "asimddp"}
+
+
+def create(profile: Profile) -> OnnxRuntimeTarget:
+    """The backend for a profile."""
+    return OnnxRuntimeTarget(profile)
+
+
+@dataclass(frozen=True)
+class OnnxRuntimeTarget:
+    """See `calibrate.target.Target`."""
+
+    profile: Profile
+
+    def check(self, model: ir.Model) -> None:
+        """Every operator has to be one that onnxruntime registers, contrib operators included."""
+        known = _operators()
+        refuse_unsupported(
+            model,
+            lambda node: (node.domain or "ai.onnx", node.op_type) in known,
+            "onnxruntime",
+            "export without it, give it a function body, or pass --allow-op",
+        )
+
+    def regions(self, model: ir.Model) -> tuple[Region, ...]:
+        """By the profile's dialect."""
+        if self.profile.dialect is None:
+            return ()
+        return find_regions(model, self.profile.dialect, int8="int8" in self.profile.precisions)
+
+    def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:
+        """`model.onnx`, and `model.onnx.data` beside it where the weights exceed 1 GiB."""
+        written = ir.save(write_qdq(model, plan), folder / _MAIN)
+        here = self.timed_here()
+        return Artifact(
+            main=_MAIN,
+            files=tuple(path.name for path in written),
+            checked="run" if here is None else "emulated",
+            unchecked=() if here is None else (f"run here with other kernels than the device's: {here}",),
+            run=(("threads", self.profile.threads), ("arena", True)),
+        )
+
+    def run(self, folder: Path, artifact: Artifact, threads: int) -> Runner:
+        """A session on this host's CPU: the same graph, with this host's kernels."""
+        return Runner(folder / artifact.main, f"`{artifact.main}`", threads=threads)
+
+    def timed_here(self) -> str | None:
+        """None where this host's CPU has every instruction-set extension that the profile names."""
+        if self.profile.arch is not None and self.profile.arch.replace("-", "_") != platform.machine():
+            return f"the profile is for {self.profile.arch}, this host is {platform.machine()}"
+        missing = [name for name in self.profile.isa if _LINUX_NAMES.get(name, name) not in _host_isa()]
+        return f"this host's CPU lacks {', '.join(missing)}" if missing else None
+
+
+@cache
+def _operators() -> frozenset[tuple[str, str]]:
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+
+    return frozenset((schema.domain or "ai.onnx", schema.name) for schema in get_all_operator_schema())
+
+
+@cache
+def _host_isa() -> frozenset[str]:
+    """Instruction-set extensions of this host, by the names Linux prints."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if not cpuinfo.exists():
+        return frozenset()
+    for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in {"flags", "Features"}:
+            return frozenset(value.split())
+    return frozenset()

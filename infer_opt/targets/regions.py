@@ -1,0 +1,201 @@
+"""Regions by a dialect: which nodes a backend that reads Q/DQ runs as one integer kernel, and what each would read.
+
+Three kinds of node, all named by the profile's dialect: *compute* (convolutions and matrix products: worth quantizing
+by themselves), *followers* (element-wise operators and Concat: integer only where what they read already is), and
+*movers* (operators that copy numbers: the same scale on both sides).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from infer_opt import ir
+from infer_opt.calibrate.plan import Region, WeightSite
+from infer_opt.calibrate.quantization import Format
+
+if TYPE_CHECKING:
+    from infer_opt.profiles import Dialect
+
+__all__ = ["find_regions"]
+
+_COMPUTE = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+
+
+class _NotOfferedError(Exception):
+    """A node cannot be integer; the text says why."""
+
+
+def find_regions(model: ir.Model, dialect: Dialect, *, int8: bool) -> tuple[Region, ...]:
+    """The regions of the main graph, in order.
+
+    Args:
+        int8: whether the profile offers INT8 at all; without it every region stays at the original's precision.
+    """
+    finder = _Finder(dialect, int8=int8)
+    regions = [finder.region(node) for node in model.graph if node not in finder.absorbed]
+    return tuple(region for region in regions if region is not None)
+
+
+class _Finder:
+    """Walks the graph in order and remembers which values are written in integers."""
+
+    def __init__(self, dialect: Dialect, *, int8: bool) -> None:
+        self._dialect, self._int8 = dialect, int8
+        self._integer: set[ir.Value] = set()
+        self.absorbed: set[ir.Node] = set()
+        self._activation = Format(dialect.activation_dtype, dialect.activation_symmetric)
+        bits = None if dialect.weight_bits == 8 else dialect.weight_bits  # noqa: PLR2004 - the whole byte
+        self._weight = Format(dialect.weight_dtype, symmetric=True, narrow=True, bits=bits)
+
+    def region(self, node: ir.Node) -> Region | None:
+        """The region a node starts."""
+        activation = self._absorbed_by(node)
+        nodes = [node] if activation is None else [node, activation]
+        try:
+            offer = self._offer(node)
+        except _NotOfferedError as reason:
+            return _region(nodes, ("fp32",), reason=str(reason))
+        if activation is not None:
+            self.absorbed.add(activation)
+        writes = [value for value in nodes[-1].outputs if value.uses() or value.is_graph_output()]
+        if not offer.float_output:
+            self._integer.update(writes)
+        return _region(
+            nodes,
+            ("fp32", "int8"),
+            reads=tuple(str(value.name) for value in offer.reads),
+            writes=() if offer.float_output else tuple(str(value.name) for value in writes),
+            activations=self._activation,
+            window=_window(activation),
+            weights=offer.weights,
+            moves_data=node.op_type in self._dialect.same_scale_ops,
+            shares_scale=node.op_type == "Concat" and self._dialect.concat_shares_scale,
+        )
+
+    def _offer(self, node: ir.Node) -> _Offer:
+        if not self._int8:
+            raise _NotOfferedError("the profile offers no INT8")
+        if node.domain or not _is_float(node.outputs[0]):
+            raise _NotOfferedError("not a float operator of ONNX")
+        if node.op_type in self._dialect.same_scale_ops:
+            return self._mover(node)
+        if node.op_type not in self._dialect.compute_ops:
+            raise _NotOfferedError(f"no INT8 kernel for {node.op_type} that gains")
+        if node.op_type in _COMPUTE:
+            return self._compute(node)
+        return self._follower(node)
+
+    def _mover(self, node: ir.Node) -> _Offer:
+        if node.inputs[0] not in self._integer:
+            raise _NotOfferedError("what it reads is not INT8")
+        return _Offer((node.inputs[0],))
+
+    def _follower(self, node: ir.Node) -> _Offer:
+        reads = [value for value in node.inputs if value is not None]
+        if not all(_is_float(value) for value in reads):
+            raise _NotOfferedError("an input is not float32")
+        if not any(value in self._integer for value in reads):
+            raise _NotOfferedError("nothing it reads is INT8")
+        return _Offer(tuple(reads))
+
+    def _compute(self, node: ir.Node) -> _Offer:
+        left, right = node.inputs[0], node.inputs[1]
+        assert left is not None  # noqa: S101 - required inputs
+        assert right is not None  # noqa: S101
+        if ir.is_constant(left):
+            raise _NotOfferedError("its first input is a constant")
+        if ir.attribute(node, "beta", 1.0) != 1.0:
+            raise _NotOfferedError("Gemm scales its bias (beta)")
+        float_output = node.op_type in self._dialect.float_output_ops
+        if not ir.is_constant(right):
+            if node.op_type != "MatMul":
+                raise _NotOfferedError("its weight is not a constant")
+            return _Offer((left, right), float_output=float_output)
+        return _Offer((left,), (self._weight_site(node, left, right),), float_output=float_output)
+
+    def _weight_site(self, node: ir.Node, left: ir.Value, weight: ir.Value) -> WeightSite:
+        axis = _channel_axis(node, ir.rank(weight)) if self._dialect.weight_per_channel else None
+        bias = node.inputs[2] if len(node.inputs) > 2 else None  # noqa: PLR2004 - the bias is the third input
+        if bias is not None and self._dialect.bias == "int32" and not _is_channel_bias(bias):
+            raise _NotOfferedError("its bias is not one constant number a channel")
+        integer_bias = bias is not None and self._dialect.bias == "int32"
+        return WeightSite(
+            node=str(node.name),
+            index=1,
+            value=str(weight.name),
+            axis=axis,
+            format=self._weight,
+            bias=str(bias.name) if integer_bias and bias is not None else None,
+            bias_scale_of=str(left.name) if integer_bias else None,
+        )
+
+    def _absorbed_by(self, node: ir.Node) -> ir.Node | None:
+        """The activation that the kernel of `node` does on the way: the only reader of its only output."""
+        if node.op_type not in self._dialect.compute_ops or len(node.outputs) != 1:
+            return None
+        output = node.outputs[0]
+        users = tuple(output.uses())
+        if output.is_graph_output() or len(users) != 1:
+            return None
+        user = users[0][0]
+        absorbs = user.op_type in self._dialect.absorb_activations and user.graph is node.graph and not user.domain
+        return user if absorbs and _constant_window(user) is not None else None
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """What a node would read in integers."""
+
+    reads: tuple[ir.Value | None, ...]
+    weights: tuple[WeightSite, ...] = ()
+    float_output: bool = False
+
+
+def _region(nodes: list[ir.Node], precisions: tuple[str, ...], **facts: object) -> Region:
+    return Region(
+        name=str(nodes[0].name),
+        nodes=tuple(str(node.name) for node in nodes),
+        origin=tuple(dict.fromkeys(name for node in nodes for name in ir.origin(node))),
+        op_type=nodes[0].op_type,
+        precisions=precisions,
+        **facts,  # type: ignore[arg-type] - keyword arguments of Region, spelled at the call
+    )
+
+
+def _is_float(value: ir.Value | None) -> bool:
+    return value is not None and value.dtype == ir.DataType.FLOAT
+
+
+def _is_channel_bias(bias: ir.Value) -> bool:
+    return ir.is_constant(bias) and ir.rank(bias) == 1
+
+
+def _channel_axis(node: ir.Node, rank: int | None) -> int | None:
+    """Output-channel axis of a weight: Conv 0, ConvTranspose 1, Gemm by transB, MatMul the last of a matrix."""
+    if node.op_type == "Conv":
+        return 0
+    if node.op_type == "ConvTranspose":
+        # With groups, axis 1 counts the channels of one group only; one scale for all is the only exact form.
+        return 1 if ir.attribute(node, "group", 1) == 1 else None
+    if node.op_type == "Gemm":
+        return 0 if ir.attribute(node, "transB", 0) else 1
+    return 1 if rank == 2 else None  # noqa: PLR2004 - a batch of matrices has no common channel axis
+
+
+def _window(activation: ir.Node | None) -> tuple[float | None, float | None]:
+    return (None, None) if activation is None else _constant_window(activation) or (None, None)
+
+
+def _constant_window(activation: ir.Node) -> tuple[float | None, float | None] | None:
+    """Ends of a Relu or of a Clip by constants; None where they are not constant."""
+    if activation.op_type == "Relu":
+        return (0.0, None)
+    ends: list[float | None] = []
+    for index in (1, 2):
+        value = activation.inputs[index] if len(activation.inputs) > index else None
+        end = ir.scalar(value)
+        if value is not None and end is None:
+            return None
+        ends.append(end)
+    return ends[0], ends[1]

@@ -1,0 +1,117 @@
+"""The TensorRT backend, in its first form: the optimised ONNX file and the script that builds the engine from it.
+
+A plan file is tied to the GPU it is built on, so the last step runs on the device. FP16 and INT8 have to be written
+into the graph for TensorRT 10 and later; this form leaves every region as the model has it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from infer_opt import ir
+from infer_opt.calibrate.plan import Region
+from infer_opt.calibrate.runner import Runner
+from infer_opt.calibrate.target import Artifact
+from infer_opt.targets.support import refuse_unsupported
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from infer_opt.calibrate.plan import Plan
+    from infer_opt.profiles import Profile
+
+__all__ = ["BACKEND", "create"]
+
+BACKEND = "tensorrt"
+_MAIN = "model.onnx"
+
+# Operators of the standard that TensorRT's ONNX parser refuses (its operator support table, version 11).
+_REFUSED = frozenset(
+    {"ConvInteger", "DynamicQuantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul", "Multinomial"}
+    | {"StringNormalizer", "TfIdfVectorizer", "Unique", "Optional", "SequenceConstruct", "SequenceAt", "Adagrad"}
+)
+
+
+def create(profile: Profile) -> TensorRTTarget:
+    """The backend for a profile."""
+    return TensorRTTarget(profile)
+
+
+@dataclass(frozen=True)
+class TensorRTTarget:
+    """See `calibrate.target.Target`."""
+
+    profile: Profile
+
+    def check(self, model: ir.Model) -> None:
+        """Every operator has to be one of the ONNX standard, and none that TensorRT's parser refuses."""
+        refuse_unsupported(
+            model,
+            lambda node: not node.domain and ir.operator_known(node.op_type, "") and node.op_type not in _REFUSED,
+            "TensorRT",
+            "export without it, or name its plugin with --allow-op",
+        )
+
+    def regions(self, model: ir.Model) -> tuple[Region, ...]:
+        """One region a node, each at the model's own precision."""
+        return tuple(
+            Region(str(node.name), (str(node.name),), ir.origin(node), node.op_type, ("fp32",))
+            for node in model.graph
+        )
+
+    def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:
+        """`model.onnx` and `build.sh`."""
+        del plan  # one precision so far, and it is the graph's own
+        written = ir.save(model, folder / _MAIN)
+        script = folder / "build.sh"
+        script.write_text(self._script(model), encoding="utf-8")
+        script.chmod(0o755)
+        return Artifact(
+            main=_MAIN,
+            files=(*(path.name for path in written), script.name),
+            checked="rules",
+            unchecked=(
+                f"no engine was built: run build.sh on the {self.profile.name}",
+                "operators were checked by name against TensorRT's list, not by its parser",
+            ),
+        )
+
+    def run(self, folder: Path, artifact: Artifact, threads: int) -> Runner:
+        """The ONNX file in onnxruntime: the same computation, not the same engine."""
+        return Runner(folder / artifact.main, f"`{artifact.main}`", threads=threads)
+
+    def timed_here(self) -> str | None:
+        """Never: this host's CPU says nothing about a GPU."""
+        return f"the {self.profile.name} is a GPU"
+
+    def _script(self, model: ir.Model) -> str:
+        options = [f"--onnx={_MAIN}", "--saveEngine=model.plan", "--timingCacheFile=model.cache"]
+        options += self._shapes(model)
+        major = int((self.profile.runtime.version if self.profile.runtime else "10").split(".")[0])
+        if major == 10:  # noqa: PLR2004 - 11 has no other mode; 8 does not know the flag
+            options.append("--stronglyTyped")
+        options += ["--builderOptimizationLevel=4", "--profilingVerbosity=detailed", "--exportLayerInfo=layers.json"]
+        lines = " \\\n    ".join(option if option.startswith('"') else shlex.quote(option) for option in options)
+        return (
+            "#!/bin/sh\n"
+            f"# Builds model.plan with TensorRT on the device ({self.profile.summary or self.profile.name}).\n"
+            "# Written by infer-opt; not run on the host that wrote it.\n"
+            "set -eu\n"
+            'cd "$(dirname "$0")"\n'
+            f"trtexec {lines} \"$@\"\n"
+        )
+
+    def _shapes(self, model: ir.Model) -> list[str]:
+        dynamic = [
+            port.name
+            for port in ir.interface(model).inputs
+            if port.shape is None or not all(isinstance(size, int) for size in port.shape)
+        ]
+        if not dynamic:
+            return []
+        names = ", ".join(dynamic)
+        # In double quotes, for the shell to put in; the names come from the model, so nothing of them may be code.
+        safe = "".join(letter if letter.isalnum() or letter in "_.:/-, " else "?" for letter in names)
+        return [f'"--shapes=${{SHAPES:?set SHAPES=name:1x3x224x224 for the dynamic inputs {safe}}}"']

@@ -1,0 +1,41 @@
+"""Golden files: texts under `tests/golden/` that a test's text must equal, written anew by `make golden`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent / "golden"
+OPTION = "--regenerate-golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that `make golden` gives."""
+    parser.addoption(
+        OPTION, action="store_true", help="write the golden files instead of comparing with them"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse the option in CI, where it would make every comparison hold."""
+    if config.getoption(OPTION) and os.environ.get("CI"):
+        message = f"{OPTION} is not for CI: write the files at your desk and commit them"
+        raise pytest.UsageError(message)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """A function `golden(name, text)` that holds `text` to the file `tests/golden/NAME`."""
+
+    def check(name: str, text: str) -> None:
+        file = FOLDER / name
+        if request.config.getoption(OPTION):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        assert file.is_file(), f"{file} is missing: run `make golden`, read it and commit it"
+        assert text == file.read_text(encoding="utf-8")
+
+    return check
