@@ -15,7 +15,7 @@ from infer_opt.calibrate.choice import Judged, choose
 from infer_opt.calibrate.equality import Equality
 from infer_opt.calibrate.feeding import feeding
 from infer_opt.calibrate.progress import Progress, Silent, Stages
-from infer_opt.calibrate.runner import RunFailure, Runner
+from infer_opt.calibrate.runner import RunError, Runner
 from infer_opt.calibrate.statistics import collect
 from infer_opt.calibrate.timing import interleaved
 from infer_opt.calibrate.verification import compare
@@ -160,7 +160,7 @@ class _Job:
         try:
             for feed in self.samples.for_equality():
                 runner.run(feed, "random inputs")
-        except RunFailure as error:
+        except RunError as error:
             if all(isinstance(size, int) for value in self.source.graph.inputs for size in ir.dims(value) or ("?",)):
                 raise
             self.warnings.append(f"nothing was verified: {error.message}; pass --calib, or --shape for dynamic inputs")
@@ -223,9 +223,7 @@ class _Job:
         if self.unmeasured is None:
             feed = next(iter(self.samples.verification()))
             with self.stages("time", _ROUNDS) as advance:
-                latencies = interleaved(
-                    {_ORIGINAL: self.original, **runnable}, feed, rounds=_ROUNDS, advance=advance
-                )
+                latencies = interleaved({_ORIGINAL: self.original, **runnable}, feed, rounds=_ROUNDS, advance=advance)
         self.original_latency = latencies.get(_ORIGINAL)
         return [self._judged(item, errors.get(item.plan.name, []), latencies.get(item.plan.name)) for item in built]
 

@@ -147,8 +147,7 @@ def _arrays_in(path: Path, inputs: Sequence[InputSpec]) -> Mapping[str, StoredAr
         return arrays
     if len(inputs) != 1:
         raise InputError(
-            f"`{path}` is one array, and the model has {len(inputs)} inputs:"
-            f" {ticked(spec.name for spec in inputs)}",
+            f"`{path}` is one array, and the model has {len(inputs)} inputs: {ticked(spec.name for spec in inputs)}",
             "save a .npz keyed by input name with `numpy.savez`",
         )
     return {inputs[0].name: stored_array(path, inputs[0].name)}

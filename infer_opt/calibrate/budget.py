@@ -68,7 +68,9 @@ def _default_refusal(error: OutputError) -> str | None:
     if error.agreement is not None:
         divergence = error.divergence / error.rows
         if error.agreement < _LEAST_AGREEMENT:
-            return f"top class of `{error.name}` agrees on {error.agreement:.1%} of samples, under {_LEAST_AGREEMENT:.0%}"
+            return (
+                f"top class of `{error.name}` agrees on {error.agreement:.1%} of samples, under {_LEAST_AGREEMENT:.0%}"
+            )
         if divergence > _LARGEST_DIVERGENCE:
             return f"scores of `{error.name}` diverge by {divergence:.3f} nats, over {_LARGEST_DIVERGENCE}"
         least = _COLLAPSE_DB

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from infer_opt import ir
 from infer_opt.calibrate.metrics import OutputError
-from infer_opt.calibrate.runner import RunFailure, Runner
+from infer_opt.calibrate.runner import RunError, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +38,8 @@ class Equality:
             for feed, expected in zip(self._feeds, self._expected, strict=True):
                 for name, output in runner.run(feed).items():
                     errors[name].add(expected[name], output)
-        except RunFailure as error:
-            return error.message
+        except RunError as failure:
+            return failure.message
         for error in errors.values():
             if error.sqnr < LEAST_DB:
                 return f"output `{error.name}` changed: {error.sqnr:.1f} dB, at least {LEAST_DB:.0f} dB wanted"

@@ -123,8 +123,7 @@ def rank_error(where: str, spec: InputSpec, shape: tuple[int, ...], wanted: str)
     missing_batch = len(shape) + 1 == len(spec.shape or ())
     advice = "add the batch dimension with `array[None]`" if missing_batch else "reshape it"
     return InputError(
-        f"`{where}`: `{spec.name}` has rank {len(shape)}, shape {shape_text(shape)}, and the model wants"
-        f" {wanted}",
+        f"`{where}`: `{spec.name}` has rank {len(shape)}, shape {shape_text(shape)}, and the model wants {wanted}",
         f"{advice}; the model declares {shape_text(spec.shape or ())}",
     )
 

@@ -99,8 +99,7 @@ def image_samples(
 def _image_input(source: str, inputs: Sequence[InputSpec]) -> InputSpec:
     if len(inputs) != 1:
         raise InputError(
-            f"`{source}` holds images, and the model has {len(inputs)} inputs:"
-            f" {ticked(spec.name for spec in inputs)}",
+            f"`{source}` holds images, and the model has {len(inputs)} inputs: {ticked(spec.name for spec in inputs)}",
             "save a .npz keyed by input name with `numpy.savez`",
         )
     spec = inputs[0]
@@ -111,8 +110,7 @@ def _image_input(source: str, inputs: Sequence[InputSpec]) -> InputSpec:
         )
     if element_kind(spec.dtype) != "float" and spec.dtype != np.dtype(np.uint8):
         raise InputError(
-            f"`{source}` holds images, and the input `{spec.name}` is {spec.dtype.name}, neither float nor"
-            " uint8",
+            f"`{source}` holds images, and the input `{spec.name}` is {spec.dtype.name}, neither float nor uint8",
             "save the samples as a .npz",
         )
     return spec
@@ -133,8 +131,7 @@ def _size_and_layout(preprocess: Preprocess, spec: InputSpec) -> tuple[tuple[int
     if size is None:
         if not (isinstance(height, int) and isinstance(width, int)):
             raise UsageError(
-                f"the preprocess spec has no size, and the input `{spec.name}` leaves it open:"
-                f" {shape_text(shape)}",
+                f"the preprocess spec has no size, and the input `{spec.name}` leaves it open: {shape_text(shape)}",
                 "add size=HEIGHTxWIDTH to it",
             )
         size = height, width
@@ -196,9 +193,7 @@ def _pixels(path: Path, preprocess: Preprocess, size: tuple[int, int]) -> NDArra
 
 def _check_plain(path: Path, mode: str, frames: int) -> None:
     if mode not in _EIGHT_BIT_MODES:
-        raise InputError(
-            f"`{path}` has pixels of more than 8 bits (mode {mode})", "save it with 8 bits a channel"
-        )
+        raise InputError(f"`{path}` has pixels of more than 8 bits (mode {mode})", "save it with 8 bits a channel")
     if frames > 1:
         raise InputError(f"`{path}` is animated, with {frames} frames", "save the frame you mean as an image")
 

@@ -61,7 +61,11 @@ class _Builder:
         self._constants: dict[int, ir.Value] = {}
 
     def watch(self, value: ir.Value, probe: Probe) -> Probe:
-        for op_type, output in (("ReduceMax", probe.maximum), ("ReduceMin", probe.minimum), ("ReduceSum", probe.sum)):
+        for op_type, output in (
+            ("ReduceMax", probe.maximum),
+            ("ReduceMin", probe.minimum),
+            ("ReduceSum", probe.sum),
+        ):
             self._output(self._node(op_type, [value], output, {"keepdims": 0}))
         flat = self._node("Reshape", [value, self._constant(-1)], f"{probe.subsample}/flat")
         size = ir.elements(value)
@@ -69,13 +73,16 @@ class _Builder:
             start, step = self._constant(0), self._running_step(value, probe)
         else:
             stride = _odd(size // SUBSAMPLE)
-            start, step = self._constant(int(self._rng.integers(min(stride, max(size, 1))))), self._constant(stride)
+            start, step = (
+                self._constant(int(self._rng.integers(min(stride, max(size, 1))))),
+                self._constant(stride),
+            )
         bounds = [start, self._constant(_END), self._constant(0), step]
         self._output(self._node("Slice", [flat, *bounds], probe.subsample))
         return probe
 
     def _running_step(self, value: ir.Value, probe: Probe) -> ir.Value:
-        """size / SUBSAMPLE, made odd: where the shape is known only at run time."""
+        """Size / SUBSAMPLE, made odd: where the shape is known only at run time."""
         size = self._node("Size", [value], f"{probe.subsample}/size")
         share = self._node("Div", [size, self._constant(2 * SUBSAMPLE)], f"{probe.subsample}/share")
         even = self._node("Mul", [share, self._constant(2)], f"{probe.subsample}/even")
@@ -95,11 +102,8 @@ class _Builder:
 
     def _constant(self, number: int) -> ir.Value:
         if number not in self._constants:
-            tensor = ir.tensor(np.asarray([number], np.int64))
             name = self._names.fresh(f"probe_constant_{number}")
-            value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
-            self._graph.register_initializer(value)
-            self._constants[number] = value
+            self._constants[number] = ir.add_initializer(self._graph, name, np.asarray([number], np.int64))
         return self._constants[number]
 
 

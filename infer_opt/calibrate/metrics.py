@@ -34,8 +34,9 @@ def kl_divergence(reference: Array, got: Array) -> float:
 
 
 def _log_softmax(logits: Array) -> Array:
-    shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    shifted: Array = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
+    result: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return result
 
 
 @dataclass
@@ -104,4 +105,4 @@ _FEWEST_CLASSES = 2
 
 
 def _is_class_scores(output: Array) -> bool:
-    return output.ndim == 2 and output.shape[1] >= _FEWEST_CLASSES  # noqa: PLR2004 - [batch, classes]
+    return output.ndim == 2 and output.shape[1] >= _FEWEST_CLASSES

@@ -12,6 +12,7 @@ import numpy as np
 from infer_opt import ir
 from infer_opt.calibrate.plan import Choice, Plan
 from infer_opt.calibrate.quantization import from_range, from_weights
+from infer_opt.calibrate.sketch import Sketch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.plan import Region, WeightSite
     from infer_opt.calibrate.quantization import Format, Quantization
     from infer_opt.calibrate.ranges import RangeMethod
-    from infer_opt.calibrate.sketch import Sketch
 
 __all__ = ["float_plan", "integer_plan", "watched_values"]
 
 _INT32_LIMIT = 2.0**31 - 1
+_LARGEST_CONSTANT = 1 << 22  # elements; a larger one is a weight, which has no activation range
 
 
 def float_plan(regions: Sequence[Region]) -> Plan:
@@ -64,9 +65,7 @@ def integer_plan(
             choices[region.name] = Choice("int8", "legal in the dialect, ranges finite")
     quantized = [region for region in candidates if choices[region.name].precision == "int8"]
     activations = {
-        value: ranges.quantization(value, region)
-        for region in quantized
-        for value in (*region.reads, *region.writes)
+        value: ranges.quantization(value, region) for region in quantized for value in (*region.reads, *region.writes)
     }
     weights = {
         (site.node, site.index): _weight(model, site, activations) for region in quantized for site in region.weights
@@ -76,18 +75,17 @@ def integer_plan(
 
 def _weight(model: ir.Model, site: WeightSite, activations: Mapping[str, Quantization]) -> Quantization:
     array = ir.array(model.graph.initializers[site.value])
-    smallest: np.ndarray | float = 0.0
-    if site.bias is not None and site.bias_scale_of is not None:
-        bias = np.abs(ir.array(model.graph.initializers[site.bias]).astype(np.float64)).reshape(-1)
-        # An int32 bias has the scale input times weight; a channel of tiny weights would make it overflow.
-        smallest = bias / (_INT32_LIMIT * float(activations[site.bias_scale_of].scale))
-        smallest = smallest if site.axis is not None else float(smallest.max(initial=0.0))
+    if site.bias is None or site.bias_scale_of is None:
+        return from_weights(array, site.axis, site.format)
+    bias = np.abs(ir.array(model.graph.initializers[site.bias]).astype(np.float64)).reshape(-1)
+    # An int32 bias has the scale input times weight; a channel of tiny weights would make it overflow.
+    smallest = bias / (_INT32_LIMIT * float(activations[site.bias_scale_of].scale))
+    if site.axis is None:
+        return from_weights(array, None, site.format, float(smallest.max(initial=0.0)))
     return from_weights(array, site.axis, site.format, smallest)
 
 
 def _sketch_of_constant(value: ir.Value) -> Sketch | None:
-    from infer_opt.calibrate.sketch import Sketch
-
     array = ir.array(value)
     if array.dtype != np.float32 or array.size == 0 or array.size > _LARGEST_CONSTANT:
         return None
@@ -98,15 +96,10 @@ def _sketch_of_constant(value: ir.Value) -> Sketch | None:
     return sketch
 
 
-_LARGEST_CONSTANT = 1 << 22  # elements; a larger one is a weight, which has no activation range
-
-
 class _Ranges:
     """Ranges by group: values that share a scale are one group, and get the union of their ranges."""
 
-    def __init__(
-        self, regions: Sequence[Region], sketches: Mapping[str, Sketch | None], method: RangeMethod
-    ) -> None:
+    def __init__(self, regions: Sequence[Region], sketches: Mapping[str, Sketch | None], method: RangeMethod) -> None:
         self._sketches, self._method = sketches, method
         self._parent: dict[str, str] = {}
         self._window: dict[str, tuple[float | None, float | None]] = {}

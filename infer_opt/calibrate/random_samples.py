@@ -40,8 +40,7 @@ class RandomSamples(SampleSet):
             # A generator for each feed, so that a part of the set gives the same feeds as the whole.
             generator = np.random.default_rng([self.seed, index])
             yield {
-                spec.name: _draw(generator, spec, shape)
-                for spec, shape in zip(self.inputs, self.shapes, strict=True)
+                spec.name: _draw(generator, spec, shape) for spec, shape in zip(self.inputs, self.shapes, strict=True)
             }
 
     def _digest(self) -> None:

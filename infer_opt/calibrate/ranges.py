@@ -68,9 +68,7 @@ class Percentile:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.percentile <= 100.0:
-            raise UsageError(
-                f"percentile `{self.percentile}` is outside (0, 100]", "give a percentage such as `99.99`"
-            )
+            raise UsageError(f"percentile `{self.percentile}` is outside (0, 100]", "give a percentage such as `99.99`")
 
     def range(self, sketch: Sketch, format: Format) -> tuple[float, float]:
         """The quantiles of the subsample; min-max at 100, and where both are 0 (nearly all elements are)."""
@@ -203,9 +201,7 @@ def _x_log_x(counts: Counts | Floats) -> Floats:
     return np.multiply(counts, np.log(np.maximum(counts, 1)), dtype=np.float64)
 
 
-def _descend(
-    negative: Side, positive: Side, low: np.intp, high: np.intp, format: Format
-) -> tuple[np.intp, np.intp]:
+def _descend(negative: Side, positive: Side, low: np.intp, high: np.intp, format: Format) -> tuple[np.intp, np.intp]:
     lows, highs = np.arange(negative.used + 1), np.arange(positive.used + 1)
     for _ in range(_DESCENT_ROUNDS):
         before = low, high

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["RunFailure", "Runner"]
+__all__ = ["RunError", "Runner"]
 
 _FAULTS = (
     ort_errors.Fail,
@@ -31,7 +31,7 @@ _NODE = re.compile(r"running (?P<op>\w+) node\. Name:'(?P<name>[^']*)' Status Me
 _CODE_PLACE = re.compile(r"\S*\.(?:cc|h):\d+ \S+(?: \[[^\]]*\])?\s*")
 
 
-class RunFailure(InputError):
+class RunError(InputError):
     """onnxruntime refused to load or to run a model."""
 
 
@@ -46,7 +46,7 @@ class Runner:
         optimized: whether onnxruntime may rewrite the graph.
 
     Raises:
-        RunFailure: onnxruntime cannot load the model.
+        RunError: onnxruntime cannot load the model.
     """
 
     def __init__(
@@ -64,21 +64,23 @@ class Runner:
         try:
             self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except _FAULTS as error:
-            raise RunFailure(
+            raise RunError(
                 f"onnxruntime cannot load {what}: {_reason(error)}", "check the model with `onnx.checker`"
             ) from error
         self.outputs: tuple[str, ...] = tuple(output.name for output in self._session.get_outputs())
 
-    def run(self, feed: Mapping[str, np.ndarray[Any, Any]], sample: str = "a sample") -> dict[str, np.ndarray[Any, Any]]:
+    def run(
+        self, feed: Mapping[str, np.ndarray[Any, Any]], sample: str = "a sample"
+    ) -> dict[str, np.ndarray[Any, Any]]:
         """All outputs by name.
 
         Raises:
-            RunFailure: a node failed; the message names it and the sample.
+            RunError: a node failed; the message names it and the sample.
         """
         try:
             results = self._session.run(None, dict(feed))
         except _FAULTS as error:
-            raise RunFailure(
+            raise RunError(
                 f"{self.what} fails on {sample}: {_reason(error)}",
                 "check the model's shapes, and the sample's, against each other",
             ) from error

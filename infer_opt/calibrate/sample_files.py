@@ -105,9 +105,7 @@ def stored_arrays(path: Path) -> dict[str, StoredArray]:
         for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
             if name == info.filename:
-                raise InputError(
-                    f"`{path}` holds `{name}`, which is not an array", "write it with `numpy.savez`"
-                )
+                raise InputError(f"`{path}` holds `{name}`, which is not an array", "write it with `numpy.savez`")
             if name in arrays:
                 raise InputError(f"`{path}` holds `{name}` twice", "write it again with `numpy.savez`")
             if info.flag_bits & 1:
@@ -192,9 +190,7 @@ def _read(stream: io.BufferedIOBase, array: StoredArray, shape: tuple[int, ...])
     return block
 
 
-def _parse_header(
-    stream: io.BufferedIOBase, path: Path, info: zipfile.ZipInfo | None, name: str
-) -> StoredArray:
+def _parse_header(stream: io.BufferedIOBase, path: Path, info: zipfile.ZipInfo | None, name: str) -> StoredArray:
     shape, fortran_order, dtype = _header_fields(stream)
     if dtype.hasobject:
         raise InputError(

@@ -65,9 +65,7 @@ def load_samples(
         UsageError: the preprocess spec is missing, bad, or does not fit the model.
     """
     if not inputs:
-        raise InputError(
-            "the model has no inputs, so samples have nothing to feed", "compile it without samples"
-        )
+        raise InputError("the model has no inputs, so samples have nothing to feed", "compile it without samples")
     check_feedable(inputs)
     if source == "random":
         return random_samples(source, inputs, seed)

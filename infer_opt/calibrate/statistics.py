@@ -53,7 +53,7 @@ def collect(
 
     Raises:
         InputError: a NaN or Inf in a sample reaches an output of the model; file and sample are named.
-        RunFailure: the model does not run on a sample.
+        RunError: the model does not run on a sample.
     """
     found = Statistics(values)
     instrumented, probes = instrument(model, values, seed)
@@ -87,7 +87,12 @@ def _observe(
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (np.inf, -np.inf)
     nans = int(np.isnan(whole).sum())
     sketch.observe(
-        results[probe.subsample], low, high, nans=nans, infinities=whole.size - finite.size - nans, sample=index
+        results[probe.subsample],
+        low,
+        high,
+        nans=nans,
+        infinities=whole.size - finite.size - nans,
+        sample=index,
     )
 
 

@@ -53,10 +53,12 @@ def interleaved(
             times[name].append(1e3 * runner.seconds(feed, repeats[name]))
         advance()
     first = np.asarray(next(iter(times.values())))
-    return {
-        name: Latency(*(float(p) for p in np.percentile(taken, (50, 90, 99))), count, float(np.median(first / taken)))
-        for name, taken in times.items()
-    }
+    return {name: _latency(np.asarray(taken), first) for name, taken in times.items()}
+
+
+def _latency(taken: np.ndarray, first: np.ndarray) -> Latency:
+    p50, p90, p99 = (float(value) for value in np.percentile(taken, (50, 90, 99)))
+    return Latency(p50, p90, p99, len(taken), float(np.median(first / taken)))
 
 
 def _warm(runner: Runner, feed: Mapping[str, np.ndarray]) -> float:

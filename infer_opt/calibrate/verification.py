@@ -30,7 +30,7 @@ def compare(
 
     Raises:
         InputError: a NaN or Inf in a feed reaches an output of the original.
-        RunFailure: a model does not run on a feed.
+        RunError: a model does not run on a feed.
     """
     errors = {name: {output: OutputError(output) for output in reference.outputs} for name in candidates}
     for index, feed in enumerate(feeds):

@@ -23,8 +23,10 @@ from onnx_ir import node as make_node
 
 from infer_opt.ir.constants import array, constant, initializer_bytes, is_constant, scalar
 from infer_opt.ir.edit import (
+    add_initializer,
     attribute,
     clone,
+    constant_value,
     inner_graphs,
     interface_values,
     origin,
@@ -37,7 +39,7 @@ from infer_opt.ir.evaluate import evaluate
 from infer_opt.ir.fingerprint import file_sha256, fingerprint
 from infer_opt.ir.input_shapes import InputShape, fix_input_shapes
 from infer_opt.ir.interface import Interface, Port, interface
-from infer_opt.ir.legality import IllegalModel, check_legal
+from infer_opt.ir.legality import IllegalModelError, check_legal
 from infer_opt.ir.load import load
 from infer_opt.ir.names import Names
 from infer_opt.ir.save import save, serialize
@@ -54,7 +56,7 @@ __all__ = [
     "AttributeType",
     "DataType",
     "Graph",
-    "IllegalModel",
+    "IllegalModelError",
     "InputShape",
     "Interface",
     "Model",
@@ -65,11 +67,13 @@ __all__ = [
     "SymbolicDim",
     "TensorType",
     "Value",
+    "add_initializer",
     "array",
     "attribute",
     "check_legal",
     "clone",
     "constant",
+    "constant_value",
     "dims",
     "elements",
     "evaluate",

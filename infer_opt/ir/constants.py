@@ -41,7 +41,7 @@ def array(value: ir.Value) -> np.ndarray[Any, Any]:
     return found
 
 
-def scalar(value: ir.Value | None) -> Any | None:  # noqa: ANN401 - a Python number of whatever dtype the tensor has
+def scalar(value: ir.Value | None) -> Any | None:
     """The single element of a one-element constant of any rank, or None."""
     found = constant(value)
     if found is None or found.size != 1 or found.dtype == np.object_:

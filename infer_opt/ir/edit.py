@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnx_ir as ir
 from onnx_ir.convenience import replace_nodes_and_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["attribute", "clone", "inner_graphs", "interface_values", "origin", "remove", "replace_nodes", "set_origin", "substitute"]
+    from numpy.typing import ArrayLike
+
+__all__ = [
+    "add_initializer",
+    "attribute",
+    "clone",
+    "constant_value",
+    "inner_graphs",
+    "interface_values",
+    "origin",
+    "remove",
+    "replace_nodes",
+    "set_origin",
+    "substitute",
+]
 
 _ORIGIN = "infer_opt.origin"
 
@@ -20,7 +35,22 @@ def clone(model: ir.Model) -> ir.Model:
     return model.clone()
 
 
-def attribute(node: ir.Node, name: str, default: Any = None) -> Any:  # noqa: ANN401 - attributes hold many types
+def constant_value(name: str | None, content: ArrayLike | ir.TensorProtocol) -> ir.Value:
+    """A value that holds a constant; `add_initializer` puts one into a graph at once."""
+    tensor = content if isinstance(content, ir.TensorProtocol) else ir.tensor(np.asarray(content))
+    return ir.Value(
+        name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor
+    )
+
+
+def add_initializer(graph: ir.Graph, name: str, content: ArrayLike | ir.TensorProtocol) -> ir.Value:
+    """A new initializer of `graph`. The name has to be free: take it from `Names`."""
+    value = constant_value(name, content)
+    graph.register_initializer(value)
+    return value
+
+
+def attribute(node: ir.Node, name: str, default: Any = None) -> Any:
     """The plain Python value of an attribute, or `default` where the node has none."""
     attr = node.attributes.get(name)
     return default if attr is None or attr.is_ref() else attr.value
@@ -86,7 +116,11 @@ def remove(node: ir.Node) -> None:
 
 
 def replace_nodes(
-    graph: ir.Graph, old: Sequence[ir.Node], old_output: ir.Value, new: Sequence[ir.Node], new_output: ir.Value
+    graph: ir.Graph,
+    old: Sequence[ir.Node],
+    old_output: ir.Value,
+    new: Sequence[ir.Node],
+    new_output: ir.Value,
 ) -> None:
     """Put `new` in the place of `old`, whose last node makes `old_output`; `new_output` takes its name and users."""
     replace_nodes_and_values(graph, old[-1], old, new, [old_output], [new_output])

@@ -36,10 +36,12 @@ def evaluate(node: ir.Node, opsets: Mapping[str, int]) -> list[np.ndarray[Any, A
     """
     proto = onnx.NodeProto()
     ir.serde.serialize_node_into(proto, node)
-    inputs = {value.name: constant(value) for value in node.inputs if value is not None}
-    if any(item is None for item in inputs.values()):
-        return None
-    initializers = [ir.serde.serialize_tensor(ir.tensor(item, name=name)) for name, item in inputs.items()]
+    initializers = []
+    for value in {value.name: value for value in node.inputs if value is not None}.values():
+        array = constant(value)
+        if array is None:
+            return None
+        initializers.append(ir.serde.serialize_tensor(ir.tensor(array, name=value.name)))
     outputs = [onnx.ValueInfoProto(name=value.name) for value in node.outputs if value.name]
     graph = onnx.helper.make_graph([proto], "node", [], outputs, initializers)
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]

@@ -62,7 +62,9 @@ def fix_input_shapes(model: ir.Model, shapes: Sequence[InputShape]) -> None:
         value = inputs.get(shape.name)
         if value is None:
             near = difflib.get_close_matches(shape.name, inputs, n=1)
-            hint = f"did you mean `{near[0]}`?" if near else f"the inputs are {', '.join(f'`{name}`' for name in inputs)}"
+            hint = (
+                f"did you mean `{near[0]}`?" if near else f"the inputs are {', '.join(f'`{name}`' for name in inputs)}"
+            )
             raise UsageError(f"--shape: the model has no input `{shape.name}`", hint)
         value.shape = _fixed(value, shape)
     if shapes:

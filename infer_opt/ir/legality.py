@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from infer_opt.ir.edit import inner_graphs
+
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-__all__ = ["IllegalModel", "check_legal"]
+__all__ = ["IllegalModelError", "check_legal"]
 
 
-class IllegalModel(Exception):
+class IllegalModelError(Exception):
     """A pass left the graph in a state that is no ONNX model: a bug, never the user's fault."""
 
 
@@ -18,49 +20,50 @@ def check_legal(model: ir.Model) -> None:
     """Check names, order and scope of every value, in linear time.
 
     Raises:
-        IllegalModel: a name is taken twice or missing, or a value is used before it is made or out of its scope.
+        IllegalModelError: a name is taken twice or missing, or a value is used before it is made or out of its scope.
     """
-    _check_graph(model.graph, set(), set())
+    _Checker().check(model.graph)
 
 
-def _check_graph(graph: ir.Graph, visible: set[ir.Value], names: set[str]) -> None:
-    made: list[ir.Value] = []
+class _Checker:
+    def __init__(self) -> None:
+        self._visible: set[ir.Value] = set()
+        self._names: set[str] = set()
 
-    def make(value: ir.Value) -> None:
-        if value.name in names:
-            _fail(f"two values are named `{value.name}`")
-        names.add(str(value.name))
-        visible.add(value)
-        made.append(value)
+    def check(self, graph: ir.Graph) -> None:
+        made = [*graph.inputs]
+        for value in graph.inputs:
+            self._make(value)
+        for initializer in graph.initializers.values():
+            if initializer not in self._visible:
+                self._make(initializer)
+                made.append(initializer)
+            if initializer.const_value is None:
+                _fail(f"initializer `{initializer.name}` has no content")
+        for node in graph:
+            made += self._check_node(node)
+        for value in graph.outputs:
+            if value not in self._visible:
+                _fail(f"output `{value.name}` is made by no node")
+        self._visible.difference_update(made)
 
-    for value in graph.inputs:
-        make(value)
-    for value in graph.initializers.values():
-        if value not in visible:
-            make(value)
-        if value.const_value is None:
-            _fail(f"initializer `{value.name}` has no content")
-    for node in graph:
+    def _check_node(self, node: ir.Node) -> list[ir.Value]:
         for value in node.inputs:
-            if value is not None and value not in visible:
+            if value is not None and value not in self._visible:
                 _fail(f"node `{node.name}` ({node.op_type}) reads `{value.name}` before it is made")
-        for attr in node.attributes.values():
-            for inner in _graphs(attr):
-                _check_graph(inner, visible, names)
-        for value in node.outputs:
-            if value.name:
-                make(value)
-    for value in graph.outputs:
-        if value not in visible:
-            _fail(f"output `{value.name}` is made by no node")
-    visible.difference_update(made)
+        for inner in inner_graphs(node):
+            self.check(inner)
+        made = [value for value in node.outputs if value.name]
+        for value in made:
+            self._make(value)
+        return made
 
-
-def _graphs(attr: ir.Attr) -> list[ir.Graph]:
-    if attr.type.name == "GRAPH":
-        return [attr.as_graph()]
-    return list(attr.as_graphs()) if attr.type.name == "GRAPHS" else []
+    def _make(self, value: ir.Value) -> None:
+        if not value.name or value.name in self._names:
+            _fail(f"two values are named `{value.name}`")
+        self._names.add(str(value.name))
+        self._visible.add(value)
 
 
 def _fail(reason: str) -> None:
-    raise IllegalModel(reason)
+    raise IllegalModelError(reason)

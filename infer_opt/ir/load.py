@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import onnx
 import onnx_ir as ir
@@ -15,9 +14,6 @@ from infer_opt.errors import InputError
 from infer_opt.ir.names import Names
 from infer_opt.ir.shapes import infer_shapes
 from infer_opt.ir.wellformed import check_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["load"]
 
@@ -76,7 +72,9 @@ def _inline(model: ir.Model, path: Path) -> None:
         InlinePass()(model)
     except (ValueError, ir.passes.PassError) as error:
         reason = str(error.__cause__ or error).splitlines()[0]
-        raise InputError(f"`{path}`: a local function cannot be inlined: {reason}", "export without functions") from error
+        raise InputError(
+            f"`{path}`: a local function cannot be inlined: {reason}", "export without functions"
+        ) from error
     model.functions.clear()
 
 
@@ -91,34 +89,31 @@ def _forget_listed_initializers(model: ir.Model) -> None:
 def _name_everything(model: ir.Model) -> None:
     """Give every node and every value in use a name that no other has, in the whole model.
 
-    ONNX lets sibling subgraphs use one name for two values; a branch that is later inlined must not clash.
+    ONNX lets sibling subgraphs use one name for two values; a branch that is later inlined must not clash. Inputs and
+    outputs of the model keep their names.
     """
-    taken = {str(value.name) for value in (*model.graph.inputs, *model.graph.outputs)}
     names = Names(model)
-    seen: set[str] = set()
-    kept = {*model.graph.inputs, *model.graph.outputs}
-
-    def settle(values: Iterable[ir.Value]) -> None:
-        for value in values:
-            if value in kept:
-                continue
-            if not value.name:
-                if value.uses():
-                    value.name = names.fresh("value")
-            elif value.name in seen or value.name in taken:
-                value.name = names.fresh(value.name)
-            if value.name:
-                seen.add(value.name)
-
-    node_names: set[str] = set()
+    fixed = {*model.graph.inputs, *model.graph.outputs}
+    seen = {str(value.name) for value in fixed}
+    seen_nodes: set[str] = set()
     for graph in model.graphs():
-        settle(value for value in graph.inputs if graph is not model.graph)
-        settle(tuple(graph.initializers.values()))
+        values = [*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)]
+        for value in values:
+            if value not in fixed:
+                _settle(value, value.name, seen, names)
         for node in graph:
-            settle(node.outputs)
-            if not node.name or node.name in node_names:
-                node.name = names.fresh(node.name or _unnamed(node))
-            node_names.add(node.name)
+            _settle(node, node.name or _unnamed(node), seen_nodes, names)
+
+
+def _settle(item: ir.Value | ir.Node, wanted: str | None, seen: set[str], names: Names) -> None:
+    if not wanted and isinstance(item, ir.Value):
+        # An output left empty is an optional one that is not wanted; a name would ask for it.
+        if not item.uses():
+            return
+        wanted = "value"
+    if not item.name or wanted in seen:
+        item.name = names.fresh(str(wanted))
+    seen.add(str(item.name))
 
 
 def _unnamed(node: ir.Node) -> str:

@@ -44,7 +44,7 @@ def serialize(model: ir.Model) -> bytes:
                 value.const_value = ir.Tensor(value.const_value.numpy(), name=value.name)
     proto = ir.serde.serialize_model(copy)
     _list_initializers(proto)
-    return proto.SerializeToString(deterministic=True)
+    return bytes(proto.SerializeToString(deterministic=True))
 
 
 def _list_initializers(proto: onnx.ModelProto) -> None:

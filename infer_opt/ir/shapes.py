@@ -77,7 +77,7 @@ def _without_weights(model: ir.Model) -> onnx.ModelProto:
     for name, value in list(copy.graph.initializers.items()):
         tensor = value.const_value
         if tensor is not None and tensor.nbytes > _SMALL_BYTES:
-            value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape)
+            value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
             del copy.graph.initializers[name]
             value.const_value = None
             if not value.is_graph_input():

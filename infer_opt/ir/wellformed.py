@@ -16,7 +16,7 @@ from infer_opt.errors import InputError
 from infer_opt.ir.schemas import latest_ir_version, latest_opset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["check_file"]
 
@@ -89,8 +89,8 @@ def _check_functions(proto: onnx.ModelProto, path: Path) -> None:
         ) from None
 
 
-def _all_nodes(nodes: object) -> Iterator[onnx.NodeProto]:
-    for node in nodes:  # type: ignore[attr-defined] - a repeated protobuf field has no useful static type
+def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    for node in nodes:
         yield node
         for attr in node.attribute:
             for inner in _graphs(attr):
@@ -98,18 +98,10 @@ def _all_nodes(nodes: object) -> Iterator[onnx.NodeProto]:
 
 
 def _check_graph(graph: onnx.GraphProto, outer: frozenset[str], path: Path) -> None:
-    made = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    made |= {sparse.values.name for sparse in graph.sparse_initializer}
-    maker: dict[str, int] = {}
-    for index, node in enumerate(graph.node):
-        for name in filter(None, node.output):
-            if name in maker or name in made:
-                raise InputError(
-                    f"`{path}`: value `{name}` is made twice, again by node {_label(node)}",
-                    "give each value its own name; most exporters do",
-                )
-            maker[name] = index
-    visible = outer | made | maker.keys()
+    given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    given |= {sparse.values.name for sparse in graph.sparse_initializer}
+    maker = _makers(graph, given, path)
+    visible = outer | given | maker.keys()
     for node in graph.node:
         for name in filter(None, node.input):
             if name not in visible:
@@ -121,16 +113,26 @@ def _check_graph(graph: onnx.GraphProto, outer: frozenset[str], path: Path) -> N
         if value.name not in visible:
             raise InputError(f"`{path}`: output `{value.name}` is made by no node", "export the model again")
     _check_order(graph, maker, path)
-    for node in graph.node:
-        for attr in node.attribute:
-            for inner in _graphs(attr):
-                _check_graph(inner, visible, path)
+    for inner in (inner for node in graph.node for attr in node.attribute for inner in _graphs(attr)):
+        _check_graph(inner, visible, path)
+
+
+def _makers(graph: onnx.GraphProto, given: set[str], path: Path) -> dict[str, int]:
+    """The index of the node that makes each value."""
+    maker: dict[str, int] = {}
+    for index, node in enumerate(graph.node):
+        for name in filter(None, node.output):
+            if name in maker or name in given:
+                raise InputError(
+                    f"`{path}`: value `{name}` is made twice, again by node {_label(node)}",
+                    "give each value its own name; most exporters do",
+                )
+            maker[name] = index
+    return maker
 
 
 def _check_order(graph: onnx.GraphProto, maker: dict[str, int], path: Path) -> None:
-    needs = {
-        index: {maker[name] for name in _reads(node) if name in maker} for index, node in enumerate(graph.node)
-    }
+    needs = {index: {maker[name] for name in _reads(node) if name in maker} for index, node in enumerate(graph.node)}
     try:
         list(graphlib.TopologicalSorter(needs).static_order())
     except graphlib.CycleError as error:
@@ -176,7 +178,8 @@ def _check_external(tensor: onnx.TensorProto, path: Path) -> None:
     file = (folder / location).resolve()
     if not location or Path(location).is_absolute() or not file.is_relative_to(folder):
         raise InputError(
-            f"{where} lies outside the model's folder: `{location}`", "move the file beside the model and export again"
+            f"{where} lies outside the model's folder: `{location}`",
+            "move the file beside the model and export again",
         )
     if not file.is_file():
         raise InputError(f"{where} is missing: `{location}`", f"put `{location}` beside `{path.name}`")
@@ -193,11 +196,8 @@ def _check_external(tensor: onnx.TensorProto, path: Path) -> None:
 
 
 def _declared_bytes(tensor: onnx.TensorProto) -> int:
-    dtype = tensor.data_type
-    count = math.prod(tensor.dims)
-    if dtype not in _BITS:
-        return 0
-    return (count * _BITS[dtype] + 7) // 8
+    # Strings have no fixed width: 0 bits, and no raw data to compare with.
+    return int((math.prod(tensor.dims) * _BITS.get(tensor.data_type, 0) + 7) // 8)
 
 
 def _shape(tensor: onnx.TensorProto) -> str:

@@ -16,7 +16,7 @@ from infer_opt.passes.rewrites.padding import PADDING_RULES
 
 __all__ = ["RULES", "Fuse"]
 
-# In this order at each node. Padding first: a Pad hides the Conv from nothing else, but a fused Conv is its last reader.
+# In this order at each node: a Pad hides nothing from the other rules.
 RULES = (*PADDING_RULES, *AFFINE_RULES, *MATRIX_RULES)
 
 _MOST_ROUNDS = 8
@@ -24,8 +24,10 @@ _MOST_ROUNDS = 8
 
 @dataclass(frozen=True)
 class Fuse(Pass):
-    """Fold BatchNormalization and constant Mul, Div, Add and Sub into the Conv, ConvTranspose, Gemm or MatMul before
-    them, a Pad into the Conv after it, and write MatMul and Add as Gemm.
+    """Let one operator do the work of its neighbours.
+
+    BatchNormalization and constant Mul, Div, Add and Sub go into the Conv, ConvTranspose, Gemm or MatMul before them,
+    a Pad into the Conv after it, and MatMul and Add become Gemm.
 
     Exact up to the rounding of float32: weights are computed in float64 and rounded once.
     """

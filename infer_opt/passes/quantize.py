@@ -37,7 +37,8 @@ class Quantize(Pass):
     def __post_init__(self) -> None:
         if not _LARGEST_PERCENTILE / 2 < self.percentile <= _LARGEST_PERCENTILE:
             raise UsageError(
-                f"`percentile` of pass `quantize` cannot be `{self.percentile:g}`", "give more than 50 and at most 100"
+                f"`percentile` of pass `quantize` cannot be `{self.percentile:g}`",
+                "give more than 50 and at most 100",
             )
 
     def apply(self, model: ir.Model) -> Outcome:

@@ -87,9 +87,7 @@ def inherit(base: Table, over: Table) -> Table:
     unknown: list[str] = over.get("unknown", [])
     kept = without(base, [tuple(key.split(".")) for key in unknown])
     if "source" in base:
-        kept["source"] = {
-            key: note for key, note in flat(base["source"]).items() if key not in {*stated, *unknown}
-        }
+        kept["source"] = {key: note for key, note in flat(base["source"]).items() if key not in {*stated, *unknown}}
     merged = _merge(kept, {**over, **({"source": flat(over["source"])} if "source" in over else {})})
     still = [key for key in base.get("unknown", []) if key not in stated and key not in unknown]
     if still or unknown:

@@ -26,9 +26,7 @@ def names(*, abstract: bool = False) -> list[str]:
     return [name for name, path in shipped().items() if _is_abstract(path) == abstract]
 
 
-def load(
-    name_or_path: str, *, backends: Collection[str], overrides: Mapping[str, str] = _NO_OVERRIDES
-) -> Profile:
+def load(name_or_path: str, *, backends: Collection[str], overrides: Mapping[str, str] = _NO_OVERRIDES) -> Profile:
     """The profile of that name, or in that file.
 
     Args:

@@ -53,9 +53,7 @@ def _settable(key: str, text: str) -> Any:
     option = f"`--set {key}={text}`"
     if kind is None:
         meant = nearest(key, known)
-        hint = (
-            f"write `--set {meant}={text}`" if meant else "see all keys with `infer-opt profiles show NAME`"
-        )
+        hint = f"write `--set {meant}={text}`" if meant else "see all keys with `infer-opt profiles show NAME`"
         raise UsageError(f"{option}: unknown key `{key}`", hint)
     if key in ("source", "unknown"):
         raise UsageError(f"{option}: `{key}` follows from the other keys", f"remove `--set {key}`")

@@ -14,9 +14,7 @@ __all__ = ["key_table"]
 
 def key_table() -> str:
     """Every key of a profile file as a Markdown table: what it takes, its default, what it means."""
-    return "\n".join(
-        ["| Key | Value | Default | Meaning |", "| --- | --- | --- | --- |", *_rows(ProfileFile, "")]
-    )
+    return "\n".join(["| Key | Value | Default | Meaning |", "| --- | --- | --- | --- |", *_rows(ProfileFile, "")])
 
 
 def _rows(cls: type[Any], table: str) -> Iterator[str]:

@@ -61,9 +61,7 @@ def _origins(table: Table) -> Iterator[Fault]:
         if key not in known:
             yield _no_such_key(("unknown",), key)
         elif key in values:
-            yield Fault(
-                ("unknown",), f"`{key}` is listed in `unknown` and has a value", "remove one of the two"
-            )
+            yield Fault(("unknown",), f"`{key}` is listed in `unknown` and has a value", "remove one of the two")
         elif not any(key == told or key.startswith(f"{told}.") for told in notes):
             hint = f'add `{key} = "where it was looked for"` under `[source]`'
             yield Fault(("unknown",), f"`{key}` is listed in `unknown` without a line in `source`", hint)

@@ -51,9 +51,7 @@ class Peak:
     fp32_gflops: Annotated[float | None, "FP32, 10^9 operations a second"] = None
     fp16_tflops: Annotated[float | None, "FP16, 10^12 operations a second"] = None
     int8_tops: Annotated[float | None, "INT8, 10^12 operations a second"] = None
-    sparse_int8_tops: Annotated[float | None, "INT8 with 2:4 sparse weights, 10^12 operations a second"] = (
-        None
-    )
+    sparse_int8_tops: Annotated[float | None, "INT8 with 2:4 sparse weights, 10^12 operations a second"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +124,7 @@ class Profile:
     ] = ()
     confidence: Annotated[
         Confidence | None,
-        "weakest kind of source in use: `measured` by running, `documented` by the maker, "
-        "`reported` by others",
+        "weakest kind of source in use: `measured` by running, `documented` by the maker, `reported` by others",
     ] = None
 
 

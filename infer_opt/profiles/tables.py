@@ -168,9 +168,7 @@ def _unknown_key(key: Key, names: list[str], root: type[Any]) -> Fault:
     meant = nearest(key[-1], names)
     if homes:
         table = homes[0].rpartition(".")[0]
-        hint = (
-            f"move `{key[-1]}` under `[{table}]`" if table else f"move `{key[-1]}` above the first `[table]`"
-        )
+        hint = f"move `{key[-1]}` under `[{table}]`" if table else f"move `{key[-1]}` above the first `[table]`"
     elif meant:
         hint = f"write `{'.'.join((*key[:-1], meant))}`"
     else:

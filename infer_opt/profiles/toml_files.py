@@ -35,9 +35,7 @@ def read_text(path: Path) -> str | Problem:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        return Problem(
-            str(path), None, "no such file", "give the path of a profile, a file that ends in `.toml`"
-        )
+        return Problem(str(path), None, "no such file", "give the path of a profile, a file that ends in `.toml`")
     except IsADirectoryError:
         return Problem(str(path), None, "is a folder, not a profile", "give the path of one `.toml` file")
     except OSError as error:
@@ -56,9 +54,7 @@ def parse(text: str, where: str) -> Table | Problem:
         line = int(at[1]) if at and at[1] else None
         reason = reason[: at.start()] if at else reason
         reason = reason[:1].lower() + reason[1:]
-        return Problem(
-            where, line, f"is not TOML: {reason}", "write one `key = value` a line, texts in quotes"
-        )
+        return Problem(where, line, f"is not TOML: {reason}", "write one `key = value` a line, texts in quotes")
 
 
 def line_of(text: str, key: Key) -> int | None:

@@ -30,7 +30,9 @@ def check_out(out: Path, *, force: bool) -> None:
     if not out.exists() or not any(out.iterdir()):
         return
     if not (out / MANIFEST).is_file():
-        raise InputError(f"`{out}` holds files that infer-opt did not write", "pass another --out, or empty it yourself")
+        raise InputError(
+            f"`{out}` holds files that infer-opt did not write", "pass another --out, or empty it yourself"
+        )
     if not force:
         raise InputError(f"`{out}` holds an artifact already", "pass --force to replace it, or another --out")
 

@@ -21,8 +21,7 @@ _INT32 = np.iinfo(np.int32)
 
 
 def write_qdq(model: ir.Model, plan: Plan) -> ir.Model:
-    """A copy of `model` with the plan's quantizers, integer weights and biases; the original's weights that nobody
-    reads any more are gone.
+    """A copy of `model` with the plan's quantizers, integer weights and biases, and without the float weights.
 
     A value that an INT8 region writes is read through its quantizer by everybody, so that the kernel can keep its
     integers; one that only INT8 regions read quantized stays as it is for others.
@@ -61,7 +60,7 @@ class _Writer:
                 continue
             scale_of = str(node.inputs[0].name) if node.inputs[0] is not None else ""
             node.replace_input_with(index, self._stored(value, found))
-            bias = node.inputs[2] if len(node.inputs) > 2 else None  # noqa: PLR2004 - the bias is the third input
+            bias = node.inputs[2] if len(node.inputs) > 2 else None
             site = self._site(node, index)
             if bias is not None and site:
                 node.replace_input_with(2, self._integer_bias(bias, self._plan.activations[scale_of], found))
@@ -128,9 +127,7 @@ class _Writer:
             scale, zero = self._parameters(str(value.name), found)
             integers = self._initializer(found.quantize(ir.array(value)), f"{value.name}_quantized")
             attributes = {} if found.axis is None else {"axis": found.axis}
-            result = self._append(
-                "DequantizeLinear", [integers, scale, zero], attributes, f"{value.name}_dequantized"
-            )
+            result = self._append("DequantizeLinear", [integers, scale, zero], attributes, f"{value.name}_dequantized")
             result.type, result.shape = value.type, value.shape
             self._weights[key] = result
         return self._weights[key]
@@ -156,16 +153,9 @@ class _Writer:
         return scale, self._initializer(found.zero_point, f"{name}_zero_point")
 
     def _initializer(self, array: np.ndarray[Any, Any], name: str) -> ir.Value:
-        tensor = ir.tensor(np.asarray(array))
-        value = ir.Value(
-            name=self._names.fresh(name), type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor
-        )
-        self._graph.register_initializer(value)
-        return value
+        return ir.add_initializer(self._graph, self._names.fresh(name), array)
 
-    def _append(
-        self, op_type: str, inputs: list[ir.Value], attributes: dict[str, int], output: str
-    ) -> ir.Value:
+    def _append(self, op_type: str, inputs: list[ir.Value], attributes: dict[str, int], output: str) -> ir.Value:
         node = ir.make_node(op_type, inputs, attributes, name=self._names.fresh(f"{output}_node"))
         node.outputs[0].name = self._names.fresh(output)
         self._graph.append(node)
@@ -175,5 +165,3 @@ class _Writer:
         for name, value in list(self._graph.initializers.items()):
             if not value.uses() and not value.is_graph_output() and not value.is_graph_input():
                 del self._graph.initializers[name]
-
-

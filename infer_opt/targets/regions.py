@@ -7,7 +7,7 @@ by themselves), *followers* (element-wise operators and Concat: integer only whe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from infer_opt import ir
@@ -15,6 +15,8 @@ from infer_opt.calibrate.plan import Region, WeightSite
 from infer_opt.calibrate.quantization import Format
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from infer_opt.profiles import Dialect
 
 __all__ = ["find_regions"]
@@ -45,27 +47,26 @@ class _Finder:
         self._integer: set[ir.Value] = set()
         self.absorbed: set[ir.Node] = set()
         self._activation = Format(dialect.activation_dtype, dialect.activation_symmetric)
-        bits = None if dialect.weight_bits == 8 else dialect.weight_bits  # noqa: PLR2004 - the whole byte
+        bits = None if dialect.weight_bits == 8 else dialect.weight_bits
         self._weight = Format(dialect.weight_dtype, symmetric=True, narrow=True, bits=bits)
 
     def region(self, node: ir.Node) -> Region | None:
         """The region a node starts."""
         activation = self._absorbed_by(node)
-        nodes = [node] if activation is None else [node, activation]
         try:
             offer = self._offer(node)
         except _NotOfferedError as reason:
-            return _region(nodes, ("fp32",), reason=str(reason))
-        if activation is not None:
-            self.absorbed.add(activation)
+            return replace(_float_region([node]), reason=str(reason))
+        nodes = [node] if activation is None else [node, activation]
+        self.absorbed.update(nodes[1:])
         writes = [value for value in nodes[-1].outputs if value.uses() or value.is_graph_output()]
         if not offer.float_output:
             self._integer.update(writes)
-        return _region(
-            nodes,
-            ("fp32", "int8"),
-            reads=tuple(str(value.name) for value in offer.reads),
-            writes=() if offer.float_output else tuple(str(value.name) for value in writes),
+        return replace(
+            _float_region(nodes),
+            precisions=("fp32", "int8"),
+            reads=_names(offer.reads),
+            writes=() if offer.float_output else _names(writes),
             activations=self._activation,
             window=_window(activation),
             weights=offer.weights,
@@ -87,9 +88,12 @@ class _Finder:
         return self._follower(node)
 
     def _mover(self, node: ir.Node) -> _Offer:
-        if node.inputs[0] not in self._integer:
+        source = node.inputs[0]
+        if source is None or source not in self._integer:
             raise _NotOfferedError("what it reads is not INT8")
-        return _Offer((node.inputs[0],))
+        if node.op_type == "Resize" and ir.attribute(node, "mode", "nearest") != "nearest":
+            raise _NotOfferedError("it interpolates, which gives new numbers")
+        return _Offer((source,))
 
     def _follower(self, node: ir.Node) -> _Offer:
         reads = [value for value in node.inputs if value is not None]
@@ -116,7 +120,7 @@ class _Finder:
 
     def _weight_site(self, node: ir.Node, left: ir.Value, weight: ir.Value) -> WeightSite:
         axis = _channel_axis(node, ir.rank(weight)) if self._dialect.weight_per_channel else None
-        bias = node.inputs[2] if len(node.inputs) > 2 else None  # noqa: PLR2004 - the bias is the third input
+        bias = node.inputs[2] if len(node.inputs) > 2 else None
         if bias is not None and self._dialect.bias == "int32" and not _is_channel_bias(bias):
             raise _NotOfferedError("its bias is not one constant number a channel")
         integer_bias = bias is not None and self._dialect.bias == "int32"
@@ -147,20 +151,23 @@ class _Finder:
 class _Offer:
     """What a node would read in integers."""
 
-    reads: tuple[ir.Value | None, ...]
+    reads: tuple[ir.Value, ...]
     weights: tuple[WeightSite, ...] = ()
     float_output: bool = False
 
 
-def _region(nodes: list[ir.Node], precisions: tuple[str, ...], **facts: object) -> Region:
+def _float_region(nodes: list[ir.Node]) -> Region:
     return Region(
         name=str(nodes[0].name),
         nodes=tuple(str(node.name) for node in nodes),
         origin=tuple(dict.fromkeys(name for node in nodes for name in ir.origin(node))),
         op_type=nodes[0].op_type,
-        precisions=precisions,
-        **facts,  # type: ignore[arg-type] - keyword arguments of Region, spelled at the call
+        precisions=("fp32",),
     )
+
+
+def _names(values: Iterable[ir.Value]) -> tuple[str, ...]:
+    return tuple(str(value.name) for value in values)
 
 
 def _is_float(value: ir.Value | None) -> bool:
@@ -180,7 +187,7 @@ def _channel_axis(node: ir.Node, rank: int | None) -> int | None:
         return 1 if ir.attribute(node, "group", 1) == 1 else None
     if node.op_type == "Gemm":
         return 0 if ir.attribute(node, "transB", 0) else 1
-    return 1 if rank == 2 else None  # noqa: PLR2004 - a batch of matrices has no common channel axis
+    return 1 if rank == 2 else None
 
 
 def _window(activation: ir.Node | None) -> tuple[float | None, float | None]:

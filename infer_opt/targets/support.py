@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["refuse_unsupported"]
 
 
-def refuse_unsupported(
-    model: ir.Model, supported: Callable[[ir.Node], bool], backend: str, hint: str
-) -> None:
+def refuse_unsupported(model: ir.Model, supported: Callable[[ir.Node], bool], backend: str, hint: str) -> None:
     """Look at every node, subgraphs included.
 
     Raises:

@@ -26,11 +26,20 @@ __all__ = ["BACKEND", "create"]
 
 BACKEND = "tensorrt"
 _MAIN = "model.onnx"
+_DEFAULT_MAJOR = 10  # where the profile does not say
 
 # Operators of the standard that TensorRT's ONNX parser refuses (its operator support table, version 11).
 _REFUSED = frozenset(
     {"ConvInteger", "DynamicQuantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul", "Multinomial"}
-    | {"StringNormalizer", "TfIdfVectorizer", "Unique", "Optional", "SequenceConstruct", "SequenceAt", "Adagrad"}
+    | {
+        "StringNormalizer",
+        "TfIdfVectorizer",
+        "Unique",
+        "Optional",
+        "SequenceConstruct",
+        "SequenceAt",
+        "Adagrad",
+    }
 )
 
 
@@ -57,8 +66,7 @@ class TensorRTTarget:
     def regions(self, model: ir.Model) -> tuple[Region, ...]:
         """One region a node, each at the model's own precision."""
         return tuple(
-            Region(str(node.name), (str(node.name),), ir.origin(node), node.op_type, ("fp32",))
-            for node in model.graph
+            Region(str(node.name), (str(node.name),), ir.origin(node), node.op_type, ("fp32",)) for node in model.graph
         )
 
     def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:
@@ -89,10 +97,15 @@ class TensorRTTarget:
     def _script(self, model: ir.Model) -> str:
         options = [f"--onnx={_MAIN}", "--saveEngine=model.plan", "--timingCacheFile=model.cache"]
         options += self._shapes(model)
-        major = int((self.profile.runtime.version if self.profile.runtime else "10").split(".")[0])
-        if major == 10:  # noqa: PLR2004 - 11 has no other mode; 8 does not know the flag
+        runtime = self.profile.runtime
+        major = int(runtime.version.split(".")[0]) if runtime and runtime.version else _DEFAULT_MAJOR
+        if major == 10:
             options.append("--stronglyTyped")
-        options += ["--builderOptimizationLevel=4", "--profilingVerbosity=detailed", "--exportLayerInfo=layers.json"]
+        options += [
+            "--builderOptimizationLevel=4",
+            "--profilingVerbosity=detailed",
+            "--exportLayerInfo=layers.json",
+        ]
         lines = " \\\n    ".join(option if option.startswith('"') else shlex.quote(option) for option in options)
         return (
             "#!/bin/sh\n"
@@ -100,7 +113,7 @@ class TensorRTTarget:
             "# Written by infer-opt; not run on the host that wrote it.\n"
             "set -eu\n"
             'cd "$(dirname "$0")"\n'
-            f"trtexec {lines} \"$@\"\n"
+            f'trtexec {lines} "$@"\n'
         )
 
     def _shapes(self, model: ir.Model) -> list[str]:

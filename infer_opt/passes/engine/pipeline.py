@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from infer_opt import ir
@@ -60,7 +61,7 @@ class Pipeline:
             UsageError: the text does not parse, names something unknown, or has a graph pass after a plan pass.
         """
         passes = parse_passes(text)
-        for earlier, later in zip(passes, passes[1:], strict=False):
+        for earlier, later in pairwise(passes):
             if earlier.stage == "plan" and later.stage == "graph":
                 raise UsageError(
                     f"pass `{later.name}` cannot follow `{earlier.name}`: the graph is final once precision is planned",
@@ -76,14 +77,14 @@ class Pipeline:
         """Run the graph passes; `model` itself stays as it is.
 
         Raises:
-            ir.IllegalModel: a pass broke the graph or its interface: a bug of that pass.
+            ir.IllegalModelError: a pass broke the graph or its interface: a bug of that pass.
         """
         steps: list[Step] = []
         for index, item in enumerate(item for item in self.passes if item.stage == "graph"):
             step = _run_pass(index, item, model)
             reasons = [observer.after_pass(step) for observer in observers] if step.outcome.changes else []
             undone = next(filter(None, reasons), None)
-            steps.append(Step(**{**step.__dict__, "undone": undone}))
+            steps.append(replace(step, undone=undone))
             model = model if undone else step.after
         return model, steps
 
@@ -96,10 +97,10 @@ def _run_pass(index: int, item: Pass, model: ir.Model) -> Step:
     if outcome.changes:
         try:
             ir.check_legal(copy)
-        except ir.IllegalModel as error:
+        except ir.IllegalModelError as error:
             message = f"after pass `{item}`: {error}"
-            raise ir.IllegalModel(message) from error
+            raise ir.IllegalModelError(message) from error
         if ir.interface(copy) != ir.interface(model):
             message = f"pass `{item}` changed the inputs or outputs of the model"
-            raise ir.IllegalModel(message)
+            raise ir.IllegalModelError(message)
     return Step(index, item, model, copy if outcome.changes else model, outcome, seconds)

@@ -57,7 +57,11 @@ class Builder:
         self.nodes: list[ir.Node] = []
 
     def node(
-        self, op_type: str, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Any] | None = None, domain: str = ""
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Mapping[str, Any] | None = None,
+        domain: str = "",
     ) -> ir.Value:
         """A new node with one output; the engine names both."""
         made = ir.make_node(op_type, inputs, dict(attributes or {}), domain=domain)
@@ -66,11 +70,7 @@ class Builder:
 
     def initializer(self, array: np.ndarray[Any, Any], like: str | None) -> ir.Value:
         """A new initializer, named after `like`."""
-        tensor = ir.tensor(array)
-        name = self._names.fresh(like or "constant")
-        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
-        self._graph.register_initializer(value)
-        return value
+        return ir.add_initializer(self._graph, self._names.fresh(like or "constant"), array)
 
 
 class Rule(abc.ABC):
@@ -92,11 +92,11 @@ class Rule(abc.ABC):
         """The operators to match, as calls on its first parameter; the names of the others bind values."""
 
     @abc.abstractmethod
-    def check(self, match: Match) -> Any:  # noqa: ANN401 - each rule's own facts
+    def check(self, match: Match) -> Any:
         """Facts for `rewrite`; raises Decline with the reason where the rewrite would not be exact."""
 
     @abc.abstractmethod
-    def rewrite(self, op: Builder, match: Match, facts: Any) -> ir.Value:  # noqa: ANN401 - what check returned
+    def rewrite(self, op: Builder, match: Match, facts: Any) -> ir.Value:
         """Build the replacement and return the value that stands for the pattern's output."""
 
 
@@ -126,13 +126,16 @@ def apply_rules(model: ir.Model, rules: Sequence[Rule]) -> Iterator[Change | Mis
 
 
 def _matchers(rule: Rule) -> Sequence[RewriteRule]:
-    matcher = RewriteRule(rule.pattern, lambda op, **_: None, name=rule.name)
+    matcher = RewriteRule(rule.pattern, _no_replacement, name=rule.name)
     return matcher.commute() if rule.commutes else [matcher]
 
 
-def _try(
-    model: ir.Model, graph: ir.Graph, node: ir.Node, compiled: _Compiled, names: ir.Names
-) -> Change | Miss | None:
+def _no_replacement(op: object, **_: object) -> None:
+    """Only onnxscript's matcher is used; what stands instead is built by `Rule.rewrite`."""
+    del op
+
+
+def _try(model: ir.Model, graph: ir.Graph, node: ir.Node, compiled: _Compiled, names: ir.Names) -> Change | Miss | None:
     found = compiled.matcher.match(model, graph, node)
     if not found:
         near = found is not None and len(found.nodes) >= _NEAR_MISS_NODES

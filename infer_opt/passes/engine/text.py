@@ -70,13 +70,15 @@ def _unknown_option(name: str, key: str, known: list[str]) -> typing.NoReturn:
     raise UsageError(f"pass `{name}` has no option `{key}`{options}", hint)
 
 
-def _value(what: str, text: str, kind: Any) -> Any:  # noqa: ANN401 - the type is the option's own
+def _value(what: str, text: str, kind: Any) -> Any:
     if typing.get_origin(kind) is Literal:
         choices = typing.get_args(kind)
         if text in choices:
             return text
         near = difflib.get_close_matches(text, choices, n=1)
-        raise UsageError(f"{what} cannot be `{text}`", f"use {' or '.join(choices)}" if not near else f"use `{near[0]}`")
+        raise UsageError(
+            f"{what} cannot be `{text}`", f"use {' or '.join(choices)}" if not near else f"use `{near[0]}`"
+        )
     if kind is bool:
         if text not in {"true", "false"}:
             raise UsageError(f"{what} cannot be `{text}`", "use true or false")

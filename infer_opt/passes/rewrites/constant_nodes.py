@@ -43,7 +43,7 @@ def lift_constant_nodes(model: ir.Model) -> Iterator[Change]:
             yield Change("constant node to initializer", ir.origin(node))
 
 
-def _content(node: ir.Node) -> Any | None:  # noqa: ANN401 - an onnx_ir tensor of any backing
+def _content(node: ir.Node) -> Any | None:
     if node.op_type != "Constant" or node.domain or len(node.attributes) != 1:
         return None
     name, attr = next(iter(node.attributes.items()))

@@ -59,27 +59,22 @@ def _fold(graph: ir.Graph, node: ir.Node, results: list[np.ndarray[Any, Any]], n
     change = Change("fold constants", ir.origin(node), node.op_type)
     live = [value for value in node.outputs if value.name]
     for old, result in zip(live, results, strict=True):
-        tensor = ir.tensor(result)
-        new = ir.Value(type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
+        new = ir.constant_value(None, result)
         if old.is_graph_output():
             # An output must be made by a node: a Constant there, an initializer for everybody else.
-            _constant_output(graph, node, old, tensor)
+            _constant_output(graph, node, old, new.const_value)
             new.name = names.fresh(f"{old.name}_value")
         else:
             new.name, old.name = old.name, None
-        old.replace_all_uses_with(new) if not old.is_graph_output() else _redirect(old, new)
+        for user, index in tuple(old.uses()):
+            user.replace_input_with(index, new)
         if new.uses():
             graph.register_initializer(new)
     ir.remove(node)
     return change
 
 
-def _redirect(old: ir.Value, new: ir.Value) -> None:
-    for user, index in tuple(old.uses()):
-        user.replace_input_with(index, new)
-
-
-def _constant_output(graph: ir.Graph, node: ir.Node, old: ir.Value, tensor: Any) -> None:  # noqa: ANN401
+def _constant_output(graph: ir.Graph, node: ir.Node, old: ir.Value, tensor: Any) -> None:
     constant = ir.make_node("Constant", [], {"value": tensor}, name=node.name)
     ir.set_origin(constant, [node])
     graph.insert_before(node, constant)
@@ -117,7 +112,9 @@ def _output_bytes(node: ir.Node) -> int | None:
 
 
 def _item_bytes(value: ir.Value) -> int:
-    return 8 if value.dtype is None else max(1, math.ceil(value.dtype.bitwidth / 8) if value.dtype.value != _STRING else 8)
+    return (
+        8 if value.dtype is None else max(1, math.ceil(value.dtype.bitwidth / 8) if value.dtype.value != _STRING else 8)
+    )
 
 
 _STRING = 8  # ONNX element type of strings, which have no fixed width
@@ -158,7 +155,7 @@ def _slice_of_shape(node: ir.Node) -> list[np.ndarray[Any, Any]] | None:
     if known is None or any(bound is None or bound.size != 1 for bound in bounds):
         return None
     numbers = [int(bound.reshape(())) for bound in bounds if bound is not None]
-    step = numbers[3] if len(numbers) > 3 else 1  # noqa: PLR2004 - starts, ends, axes, steps
+    step = numbers[3] if len(numbers) > 3 else 1
     picked = known[numbers[0] : numbers[1] : step] if step > 0 else None
     return None if picked is None or None in picked else [np.asarray(picked, np.int64)]
 

@@ -47,7 +47,7 @@ class Linear:
         weight = ir.constant(node.inputs[1])
         if weight is None:
             raise Decline(f"the weight of `{node.name}` is not a constant")
-        if node.op_type == "MatMul" and weight.ndim != 2:  # noqa: PLR2004 - a matrix
+        if node.op_type == "MatMul" and weight.ndim != 2:
             raise Decline(f"the weight of `{node.name}` is no matrix")
         channels = _channels(node, weight)
         axis = 1 if node.op_type in {"Conv", "ConvTranspose"} else -1
@@ -82,7 +82,7 @@ def _channels(node: Node, weight: Array) -> int:
 
 
 def _bias(node: Node, channels: int) -> Array | None:
-    value = node.inputs[2] if len(node.inputs) > 2 else None  # noqa: PLR2004 - the bias is the third input
+    value = node.inputs[2] if len(node.inputs) > 2 else None
     if value is None:
         return None
     bias = ir.constant(value)

@@ -50,7 +50,7 @@ def _lone_input(node: ir.Node) -> ir.Value | None:
 
 
 def _dropout(node: ir.Node) -> ir.Value | None:
-    training = node.inputs[2] if len(node.inputs) > 2 else None  # noqa: PLR2004 - the third input of the operator
+    training = node.inputs[2] if len(node.inputs) > 2 else None
     return node.inputs[0] if training is None or ir.scalar(training) is False else None
 
 
@@ -80,7 +80,7 @@ def _open(pair: tuple[int | str | None, int | str | None]) -> bool:
 
 def _slice(node: ir.Node) -> ir.Value | None:
     before, after = ir.dims(node.inputs[0]), ir.dims(node.outputs[0])
-    steps = ir.constant(node.inputs[4]) if len(node.inputs) > 4 else np.ones(1)  # noqa: PLR2004 - ONNX input index
+    steps = ir.constant(node.inputs[4]) if len(node.inputs) > 4 else np.ones(1)
     fixed = before is not None and all(isinstance(d, int) for d in before)
     return node.inputs[0] if fixed and before == after and steps is not None and bool((steps == 1).all()) else None
 
@@ -96,7 +96,7 @@ def _pad(node: ir.Node) -> ir.Value | None:
 
 
 def _neutral(element: float, *, both_sides: bool) -> Callable[[ir.Node], ir.Value | None]:
-    """x op e = x, for a constant filled with the neutral element that does not change x's shape by broadcasting.
+    """X op e = x, for a constant filled with the neutral element that does not change x's shape by broadcasting.
 
     x + 0 turns -0 into +0; every ONNX operator compares the two equal, so that is accepted.
     """
@@ -121,7 +121,7 @@ def _broadcasts_into(shape: tuple[int, ...], other: ir.Value) -> bool:
     if len(shape) > len(target):
         return False
     tail = target[len(target) - len(shape) :]
-    return all(size == 1 or size == dim for size, dim in zip(shape, tail, strict=True))
+    return all(size in (1, dim) for size, dim in zip(shape, tail, strict=True))
 
 
 NO_OPS: dict[str, Callable[[ir.Node], ir.Value | None]] = {

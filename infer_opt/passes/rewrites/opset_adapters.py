@@ -28,17 +28,13 @@ def _add_input(node: ir.Node, index: int, array: np.ndarray[Any, Any] | None, na
         node.resize_inputs(index + 1)
     if array is None:
         return
-    tensor = ir.tensor(array)
-    name = names.fresh(f"{node.name}_{('a', 'b', 'c', 'd', 'e', 'f')[index]}")
-    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
     assert node.graph is not None  # noqa: S101 - adapters run on nodes of a graph
-    node.graph.register_initializer(value)
+    name = names.fresh(f"{node.name}_input_{index}")
+    value = ir.add_initializer(node.graph, name, array)
     node.replace_input_with(index, value)
 
 
-def _attribute_to_input(
-    attribute: str, index: int, *, scalar: bool = False
-) -> Callable[[ir.Node, ir.Names], bool]:
+def _attribute_to_input(attribute: str, index: int, *, scalar: bool = False) -> Callable[[ir.Node, ir.Names], bool]:
     def adapt(node: ir.Node, names: ir.Names) -> bool:
         if attribute not in node.attributes:
             return False
@@ -50,7 +46,7 @@ def _attribute_to_input(
     return adapt
 
 
-def _float_dtype(node: ir.Node) -> Any:  # noqa: ANN401 - numpy's dtype-like
+def _float_dtype(node: ir.Node) -> Any:
     source = node.inputs[0]
     return np.float32 if source is None or source.dtype is None else ir.numpy_dtype(source)
 

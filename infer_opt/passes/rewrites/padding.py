@@ -46,13 +46,13 @@ class PadIntoConv(Rule):
 def _pads_of(pad: ir.Node, rank: int | None) -> tuple[list[int], list[int]]:
     if ir.attribute(pad, "mode", "constant") != "constant":
         raise Decline("the Pad does not fill with a constant")
-    filling = pad.inputs[2] if len(pad.inputs) > 2 else None  # noqa: PLR2004 - pads, constant_value, axes
+    filling = pad.inputs[2] if len(pad.inputs) > 2 else None
     if filling is not None and ir.scalar(filling) != 0:
         raise Decline("the Pad fills with something else than zero")
     pads = ir.constant(pad.inputs[1])
     if pads is None or rank is None:
         raise Decline("the width of the Pad is not known")
-    axes = ir.constant(pad.inputs[3]) if len(pad.inputs) > 3 and pad.inputs[3] is not None else range(rank)  # noqa: PLR2004
+    axes = ir.constant(pad.inputs[3]) if len(pad.inputs) > 3 and pad.inputs[3] is not None else range(rank)
     if axes is None:
         raise Decline("the axes of the Pad are not known")
     before, after = [0] * rank, [0] * rank
