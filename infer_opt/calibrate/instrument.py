@@ -6,6 +6,8 @@ freed as the run goes on, as in any inference, so memory does not grow with the 
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +17,10 @@ from infer_opt import ir
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["SUBSAMPLE", "Probe", "instrument"]
+__all__ = ["OFFSETS", "SUBSAMPLE", "Instrumented", "Probe", "instrument"]
 
-SUBSAMPLE = 4096  # elements of each tensor of each sample that enter its histogram, about
+SUBSAMPLE = 4096  # elements of each tensor of each sample that enter its histogram, at most
+OFFSETS = 8  # random numbers that place the subsamples of one sample, one for each axis
 
 _END = np.iinfo(np.int64).max
 
@@ -36,57 +39,76 @@ class Probe:
         return (self.maximum, self.minimum, self.sum, self.subsample)
 
 
-def instrument(model: ir.Model, values: Sequence[str], seed: int) -> tuple[bytes, list[Probe]]:
-    """The instrumented copy, serialized, with the model's own outputs first.
+@dataclass(frozen=True)
+class Instrumented:
+    """The instrumented copy.
 
     Args:
-        values: names of float values of the main graph, inputs included.
-        seed: picks where each subsample begins.
-
-    Returns:
-        the copy, and a probe for each value in order. Watching needs opset 13 or newer.
+        model: serialized; its own outputs come first.
+        probes: one for each watched value, in order.
+        offsets: name of the input that says where subsamples begin: `OFFSETS` non-negative int64, drawn anew for each
+            sample, so that every element of a value has the same chance.
     """
+
+    model: bytes
+    probes: tuple[Probe, ...]
+    offsets: str
+
+
+def instrument(model: ir.Model, values: Sequence[str]) -> Instrumented:
+    """Make the copy that watches `values`, names of float values of the main graph. Needs opset 13 or newer."""
     copy = ir.clone(model)
     names = ir.Names(copy)
     known = {value.name: value for value in copy.graph.inputs}
     known |= {value.name: value for node in copy.graph for value in node.outputs}
-    builder = _Builder(copy, names, np.random.default_rng(seed))
-    probes = [builder.watch(known[name], Probe(name, names.fresh(f"probe_{i}"))) for i, name in enumerate(values)]
-    return ir.serialize(copy), probes
+    builder = _Builder(copy, names)
+    probes = tuple(
+        builder.watch(known[name], Probe(name, names.fresh(f"probe_{index}"))) for index, name in enumerate(values)
+    )
+    return Instrumented(ir.serialize(copy), probes, str(builder.offsets.name))
 
 
 class _Builder:
-    def __init__(self, model: ir.Model, names: ir.Names, rng: np.random.Generator) -> None:
-        self._graph, self._names, self._rng = model.graph, names, rng
-        self._constants: dict[int, ir.Value] = {}
+    def __init__(self, model: ir.Model, names: ir.Names) -> None:
+        self._graph, self._names = model.graph, names
+        self._constants: dict[tuple[int, ...], ir.Value] = {}
+        self._starts: dict[tuple[tuple[int, ...], ir.Value], ir.Value] = {}
+        self.offsets = ir.Value(
+            name=names.fresh("probe_offsets"), type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([OFFSETS])
+        )
+        self._graph.inputs.append(self.offsets)
 
     def watch(self, value: ir.Value, probe: Probe) -> Probe:
-        for op_type, output in (
-            ("ReduceMax", probe.maximum),
-            ("ReduceMin", probe.minimum),
-            ("ReduceSum", probe.sum),
-        ):
+        for op_type, output in (("ReduceMax", probe.maximum), ("ReduceMin", probe.minimum), ("ReduceSum", probe.sum)):
             self._output(self._node(op_type, [value], output, {"keepdims": 0}))
-        flat = self._node("Reshape", [value, self._constant(-1)], f"{probe.subsample}/flat")
-        size = ir.elements(value)
-        if size is None:
-            start, step = self._constant(0), self._running_step(value, probe)
+        shape = ir.dims(value)
+        if shape is None or len(shape) > OFFSETS or not all(isinstance(size, int) for size in shape):
+            self._output(self._flat_subsample(value, probe))
         else:
-            stride = _odd(size // SUBSAMPLE)
-            start, step = (
-                self._constant(int(self._rng.integers(min(stride, max(size, 1))))),
-                self._constant(stride),
-            )
-        bounds = [start, self._constant(_END), self._constant(0), step]
-        self._output(self._node("Slice", [flat, *bounds], probe.subsample))
+            self._output(self._lattice(value, [int(size) for size in shape if isinstance(size, int)], probe))
         return probe
 
-    def _running_step(self, value: ir.Value, probe: Probe) -> ir.Value:
-        """Size / SUBSAMPLE, made odd: where the shape is known only at run time."""
+    def _lattice(self, value: ir.Value, shape: list[int], probe: Probe) -> ir.Value:
+        """Every n-th element along the longest axes: nothing else of the value is copied."""
+        steps = _lattice_steps(shape)
+        axes = tuple(axis for axis, step in enumerate(steps) if step > 1)
+        if not axes:
+            return self._node("Identity", [value], probe.subsample)
+        return self._sliced(value, axes, self._constant(*(steps[axis] for axis in axes)), probe)
+
+    def _flat_subsample(self, value: ir.Value, probe: Probe) -> ir.Value:
+        """The same for a shape known only at run time: every n-th element of the flattened value."""
+        flat = self._node("Reshape", [value, self._constant(-1)], f"{probe.subsample}/flat")
         size = self._node("Size", [value], f"{probe.subsample}/size")
-        share = self._node("Div", [size, self._constant(2 * SUBSAMPLE)], f"{probe.subsample}/share")
-        even = self._node("Mul", [share, self._constant(2)], f"{probe.subsample}/even")
-        return self._node("Add", [even, self._constant(1)], f"{probe.subsample}/step")
+        share = self._node("Div", [size, self._constant(SUBSAMPLE)], f"{probe.subsample}/share")
+        return self._sliced(flat, (0,), self._node("Add", [share, self._constant(1)], f"{probe.subsample}/step"), probe)
+
+    def _sliced(self, value: ir.Value, axes: tuple[int, ...], steps: ir.Value, probe: Probe) -> ir.Value:
+        if (axes, steps) not in self._starts:  # values of one shape share it
+            drawn = self._node("Gather", [self.offsets, self._constant(*axes)], f"{probe.subsample}/drawn")
+            self._starts[axes, steps] = self._node("Mod", [drawn, steps], f"{probe.subsample}/starts")
+        bounds = [self._starts[axes, steps], self._constant(*[_END] * len(axes)), self._constant(*axes), steps]
+        return self._node("Slice", [value, *bounds], probe.subsample)
 
     def _node(
         self, op_type: str, inputs: list[ir.Value], output: str, attributes: dict[str, int] | None = None
@@ -100,13 +122,19 @@ class _Builder:
         value.type = ir.TensorType(ir.DataType.FLOAT)
         self._graph.outputs.append(value)
 
-    def _constant(self, number: int) -> ir.Value:
-        if number not in self._constants:
-            name = self._names.fresh(f"probe_constant_{number}")
-            self._constants[number] = ir.add_initializer(self._graph, name, np.asarray([number], np.int64))
-        return self._constants[number]
+    def _constant(self, *numbers: int) -> ir.Value:
+        if numbers not in self._constants:
+            name = self._names.fresh("probe_constant")
+            self._constants[numbers] = ir.add_initializer(self._graph, name, np.asarray(numbers, np.int64))
+        return self._constants[numbers]
 
 
-def _odd(number: int) -> int:
-    # Channel counts are mostly even; an odd stride visits all channels of a channels-last tensor.
-    return max(1, number) | 1 if number > 1 else 1
+def _lattice_steps(shape: list[int]) -> list[int]:
+    """A step for each axis, so that at most SUBSAMPLE elements are left: the longest axis is thinned first."""
+    steps = [1] * len(shape)
+    left = list(shape)
+    while math.prod(left) > SUBSAMPLE:
+        axis = max(range(len(left)), key=left.__getitem__)
+        steps[axis] += 1
+        left[axis] = -(-shape[axis] // steps[axis])
+    return steps

@@ -15,6 +15,8 @@ __all__ = ["OutputError", "kl_divergence", "sqnr_db"]
 
 Array = np.ndarray[Any, Any]
 
+_SMALLEST = 1e-12  # of a probability: a class that got none would make the divergence infinite
+
 EXACT_DB = 200.0  # printed for no error at all: beyond what float32 can show
 
 
@@ -28,9 +30,21 @@ def sqnr_db(signal: float, noise: float) -> float:
 
 
 def kl_divergence(reference: Array, got: Array) -> float:
-    """Mean Kullback-Leibler divergence in nats of softmax(got) from softmax(reference); both [samples, classes]."""
-    log_p, log_q = _log_softmax(reference), _log_softmax(got)
+    """Mean Kullback-Leibler divergence in nats of the classes that `got` gives from those that `reference` gives.
+
+    Args:
+        reference: [samples, classes], logits or probabilities; rows that are non-negative and add up to 1 are the latter.
+        got: likewise, of the same kind.
+    """
+    if _are_probabilities(reference):
+        log_p, log_q = (np.log(np.maximum(rows.astype(np.float64), _SMALLEST)) for rows in (reference, got))
+    else:
+        log_p, log_q = _log_softmax(reference), _log_softmax(got)
     return float((np.exp(log_p) * (log_p - log_q)).sum(axis=-1).mean())
+
+
+def _are_probabilities(rows: Array) -> bool:
+    return bool((rows >= 0).all() and np.allclose(rows.sum(axis=-1), 1.0, atol=1e-3))
 
 
 def _log_softmax(logits: Array) -> Array:

@@ -50,6 +50,7 @@ class Region:
         reads, writes: values it reads and writes quantized at an integer precision.
         activations: the format of those values.
         window: low and high end that an absorbed activation gives the output (None: no end).
+        fixed_range: the range that the operator gives by definition (a Sigmoid), which needs no statistics.
         moves_data: it copies numbers, so what it writes needs no statistics of its own.
         shares_scale: all values it reads and writes share scale and zero point.
         reason: why a lower precision is not offered, or None.
@@ -64,6 +65,7 @@ class Region:
     writes: tuple[str, ...] = ()
     activations: Format | None = None
     window: tuple[float | None, float | None] = (None, None)
+    fixed_range: tuple[float, float] | None = None
     weights: tuple[WeightSite, ...] = ()
     moves_data: bool = False
     shares_scale: bool = False

@@ -34,11 +34,12 @@ def float_plan(regions: Sequence[Region]) -> Plan:
 
 
 def watched_values(model: ir.Model, regions: Iterable[Region]) -> list[str]:
-    """Values that need statistics: what INT8 regions read and write, less constants and what is only moved."""
-    constants = model.graph.initializers
-    moved = {value for region in regions if region.moves_data for value in region.writes}
-    wanted = (value for region in regions if "int8" in region.precisions for value in (*region.reads, *region.writes))
-    return [value for value in dict.fromkeys(wanted) if value not in constants and value not in moved]
+    """Values that need statistics: what INT8 regions read and write, less constants, copies and fixed ranges."""
+    candidates = [region for region in regions if "int8" in region.precisions]
+    known = {value for region in candidates if region.moves_data or region.fixed_range for value in region.writes}
+    known |= model.graph.initializers.keys()
+    wanted = (value for region in candidates for value in (*region.reads, *region.writes))
+    return [value for value in dict.fromkeys(wanted) if value not in known]
 
 
 def integer_plan(
@@ -103,11 +104,14 @@ class _Ranges:
         self._sketches, self._method = sketches, method
         self._parent: dict[str, str] = {}
         self._window: dict[str, tuple[float | None, float | None]] = {}
+        self._fixed: dict[str, tuple[float, float]] = {}
         for region in regions:
             if region.moves_data or region.shares_scale:
                 for value in (*region.reads[1:], *region.writes):
                     self._join(region.reads[0], value)
             self._window |= dict.fromkeys(region.writes, region.window)
+            if region.fixed_range is not None:
+                self._fixed |= dict.fromkeys(region.writes, region.fixed_range)
         self._members: dict[str, list[str]] = {}
         for region in regions:
             for value in dict.fromkeys((*region.reads, *region.writes)):
@@ -122,7 +126,9 @@ class _Ranges:
             seen = [sketch for name in self._group(value) if (sketch := self._sketches.get(name)) is not None]
             if any(sketch.nans or sketch.infinities for sketch in seen):
                 return f"`{value}` holds NaN or infinite values"
-            if not any(np.isfinite(sketch.minimum) for sketch in seen):
+            if not any(name in self._fixed for name in self._group(value)) and not any(
+                np.isfinite(sketch.minimum) for sketch in seen
+            ):
                 return f"`{value}` was never seen with a finite element"
         return None
 
@@ -136,7 +142,8 @@ class _Ranges:
         return self._made[key]
 
     def _range(self, value: str, format_: Format) -> tuple[float, float]:
-        lows, highs = [], []
+        fixed = [self._fixed[name] for name in self._group(value) if name in self._fixed]
+        lows, highs = [low for low, _ in fixed], [high for _, high in fixed]
         for name in self._group(value):
             sketch = self._sketches.get(name)
             if sketch is None or not np.isfinite(sketch.minimum):

@@ -44,13 +44,21 @@ class Runner:
         threads: intra-op threads.
         arena: whether memory is kept for the next run; without it, peak memory follows the largest sample only.
         optimized: whether onnxruntime may rewrite the graph.
+        signed: whether int8 activations stay signed, as on Arm; on x86 onnxruntime makes them uint8 otherwise.
 
     Raises:
         RunError: onnxruntime cannot load the model.
     """
 
     def __init__(
-        self, model: Path | bytes, what: str, *, threads: int = 1, arena: bool = True, optimized: bool = True
+        self,
+        model: Path | bytes,
+        what: str,
+        *,
+        threads: int = 1,
+        arena: bool = True,
+        optimized: bool = True,
+        signed: bool = False,
     ) -> None:
         self.what = what
         options = ort.SessionOptions()
@@ -58,6 +66,8 @@ class Runner:
         options.log_severity_level = 4
         options.enable_cpu_mem_arena = arena
         options.enable_mem_pattern = arena
+        if signed:
+            options.add_session_config_entry("session.qdqisint8allowed", "1")
         if not optimized:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         source = model if isinstance(model, bytes) else str(model)

@@ -8,7 +8,7 @@ import numpy as np
 
 from infer_opt import ir
 from infer_opt.calibrate.dirty import dirty_inputs
-from infer_opt.calibrate.instrument import Probe, instrument
+from infer_opt.calibrate.instrument import OFFSETS, Probe, instrument
 from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.sketch import Sketch
 
@@ -56,13 +56,14 @@ def collect(
         RunError: the model does not run on a sample.
     """
     found = Statistics(values)
-    instrumented, probes = instrument(model, values, seed)
-    # Without the arena, memory goes back after each run: peak follows the largest sample, not the number of shapes.
-    runner = Runner(instrumented, "the model", threads=threads, arena=False)
+    instrumented = instrument(model, values)
+    probes, rng = instrumented.probes, np.random.default_rng(seed)
+    runner = Runner(instrumented.model, "the model", threads=threads)
     inspector = _Inspector(model, threads)
     reported = {name for probe in probes for name in probe.names()}
     for index, feed in enumerate(samples):
-        results = runner.run(feed, samples.describe(index))
+        offsets = rng.integers(np.iinfo(np.int64).max, size=OFFSETS, dtype=np.int64)
+        results = runner.run({**feed, instrumented.offsets: offsets}, samples.describe(index))
         own = {name: output for name, output in results.items() if name not in reported}
         dirty = dirty_inputs(feed, own, samples.describe(index))
         if dirty:

@@ -29,7 +29,7 @@ def save(model: ir.Model, path: Path) -> list[Path]:
     """
     if initializer_bytes(model) > _EXTERNAL_ABOVE_BYTES:
         data = path.with_name(path.name + ".data")
-        ir.save(model, path, external_data=data.name)
+        ir.save(_without_annotations(model), path, external_data=data.name)
         return [path, data]
     path.write_bytes(serialize(model))
     return [path]
@@ -37,7 +37,7 @@ def save(model: ir.Model, path: Path) -> list[Path]:
 
 def serialize(model: ir.Model) -> bytes:
     """The bytes of a model of less than 2 GiB, all weights inside."""
-    copy = model.clone()
+    copy = _without_annotations(model)
     for graph in copy.graphs():
         for value in graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
@@ -45,6 +45,21 @@ def serialize(model: ir.Model) -> bytes:
     proto = ir.serde.serialize_model(copy)
     _list_initializers(proto)
     return bytes(proto.SerializeToString(deterministic=True))
+
+
+def _without_annotations(model: ir.Model) -> ir.Model:
+    """A copy without dtypes and shapes of inner values.
+
+    Every reader infers them anew. Written down, they make onnxruntime 1.32 fuse SkipLayerNormalization on CPUs, which
+    costs a BERT encoder 14 % (docs/decisions/0001-no-inner-annotations.md).
+    """
+    copy = model.clone()
+    for graph in copy.graphs():
+        for node in graph:
+            for value in node.outputs:
+                if not value.is_graph_output():
+                    value.type, value.shape = None, None
+    return copy
 
 
 def _list_initializers(proto: onnx.ModelProto) -> None:

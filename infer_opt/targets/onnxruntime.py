@@ -68,7 +68,8 @@ class OnnxRuntimeTarget:
 
     def run(self, folder: Path, artifact: Artifact, threads: int) -> Runner:
         """A session on this host's CPU: the same graph, with this host's kernels."""
-        return Runner(folder / artifact.main, f"`{artifact.main}`", threads=threads)
+        signed = self.profile.dialect is not None and self.profile.dialect.activation_dtype == "int8"
+        return Runner(folder / artifact.main, f"`{artifact.main}`", threads=threads, signed=signed)
 
     def timed_here(self) -> str | None:
         """None where this host's CPU has every instruction-set extension that the profile names."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["find_regions"]
 
+_FIXED_RANGES = {"Sigmoid": (0.0, 1.0), "HardSigmoid": (0.0, 1.0), "Softmax": (0.0, 1.0), "Tanh": (-1.0, 1.0)}
 _COMPUTE = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
 
@@ -69,6 +70,7 @@ class _Finder:
             writes=() if offer.float_output else _names(writes),
             activations=self._activation,
             window=_window(activation),
+            fixed_range=_FIXED_RANGES.get(node.op_type),
             weights=offer.weights,
             moves_data=node.op_type in self._dialect.same_scale_ops,
             shares_scale=node.op_type == "Concat" and self._dialect.concat_shares_scale,
