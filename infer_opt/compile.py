@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-import infer_opt
 from infer_opt import ir, profiles, targets
 from infer_opt.calibrate import planner
 from infer_opt.calibrate.budget import Budget
@@ -27,6 +24,7 @@ from infer_opt.passes.quantize import Quantize
 from infer_opt.report import Manifest, PassReport, Report, write_manifest, write_report
 from infer_opt.report.publish import check_out, publish, staging
 from infer_opt.report.report import count_rules
+from infer_opt.report.versions import versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +42,7 @@ __all__ = ["Precision", "Request", "compile_model"]
 Precision = Literal["auto", "fp32", "fp16", "int8", "int4"]
 
 _ORIGINAL = "original"
+_REFERENCE = "reference"
 _ROUNDS = 15
 
 
@@ -54,6 +53,7 @@ class Request:
     Args:
         pipeline: None runs the profile's own.
         threads: None takes the profile's.
+        dry_run: do everything but write the folder.
     """
 
     model: Path
@@ -69,6 +69,7 @@ class Request:
     seed: int = 0
     force: bool = False
     verify: bool = True
+    dry_run: bool = False
     dump_ir: Path | None = None
 
 
@@ -81,15 +82,16 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     check_out(request.out, force=request.force)
     job = _Job(request, Stages(progress or Silent()))
     model, steps = job.optimise()
-    plans = job.plans(model)
+    candidates = [*job.candidates(model), *job.original_as_candidate()]
     with staging(request.out) as folder:
-        built = [job.build(plan, model, folder / str(index)) for index, plan in enumerate(plans)]
+        built = [job.build(plan, graph, folder / plan.name) for plan, graph in candidates]
         judged = job.judge(built)
         best, why = choose(judged, job.unmeasured)
         winner = next(item for item in built if item.plan.name == best.name)
         report = job.report(winner, why, judged, steps)
         job.describe(report, winner)
-        publish(winner.folder, request.out)
+        if not request.dry_run:
+            publish(winner.folder, request.out)
     return report
 
 
@@ -179,15 +181,15 @@ class _Job:
         self.warnings += [f"pass `{step.ran}` was undone: {step.undone}" for step in steps if step.undone]
         return model, steps
 
-    def plans(self, model: ir.Model) -> list[Plan]:
-        """The candidates, in the order that decides ties."""
+    def candidates(self, model: ir.Model) -> list[tuple[Plan, ir.Model]]:
+        """Plans and the graphs they are for, in the order that decides ties."""
         with self.stages("plan"):
             regions = self.target.regions(model)
             unchanged = planner.float_plan(regions)
         if not self._wants_int8 or self.samples.calibration is None:
             if self._wants_int8:
                 self.warnings.append("INT8 was not tried: it needs samples (--calib)")
-            return [unchanged]
+            return [(unchanged, model)]
         values = planner.watched_values(model, regions)
         with self.stages("calibrate", len(self.samples.calibration)) as advance:
             found = collect(
@@ -201,7 +203,13 @@ class _Job:
         self.warnings += [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
         with self.stages("plan"):
             quantized = planner.integer_plan(model, regions, found.sketches, self._quantize.ranges)
-        return [quantized] if self._orders_int8 else [unchanged, quantized]
+        return [(quantized, model)] if self._orders_int8 else [(unchanged, model), (quantized, model)]
+
+    def original_as_candidate(self) -> list[tuple[Plan, ir.Model]]:
+        """The model as it came, where latency decides and no order was given: graph passes may not pay either."""
+        if self.unmeasured is not None or self.request.pipeline is not None or self.request.precision != "auto":
+            return []
+        return [(replace(planner.float_plan(self.target.regions(self.source)), name=_ORIGINAL), self.source)]
 
     def build(self, plan: Plan, model: ir.Model, folder: Path) -> _Built:
         """Write one candidate."""
@@ -217,14 +225,19 @@ class _Job:
         runnable = {name: runner for name, runner in runners.items() if runner is not None}
         with self.stages("verify", self.samples.verification_count) as advance:
             errors = compare(
-                self.original, runnable, self.samples.verification(), self.samples.held_out.describe, advance
+                self.original,
+                runnable,
+                self.samples.verification(),
+                self.samples.held_out.describe,
+                parts=ir.output_parts(self.source),
+                advance=advance,
             )
         latencies: dict[str, Latency] = {}
         if self.unmeasured is None:
             feed = next(iter(self.samples.verification()))
             with self.stages("time", _ROUNDS) as advance:
-                latencies = interleaved({_ORIGINAL: self.original, **runnable}, feed, rounds=_ROUNDS, advance=advance)
-        self.original_latency = latencies.get(_ORIGINAL)
+                latencies = interleaved({_REFERENCE: self.original, **runnable}, feed, rounds=_ROUNDS, advance=advance)
+        self.original_latency = latencies.get(_REFERENCE)
         return [self._judged(item, errors.get(item.plan.name, []), latencies.get(item.plan.name)) for item in built]
 
     def _judged(self, item: _Built, errors: Sequence[OutputError], latency: Latency | None) -> Judged:
@@ -275,7 +288,7 @@ class _Job:
             else {"path": self.samples.source, "sha256": calibration.sha256, "samples": len(calibration)},
             profile=profiles.to_table(self.request.profile),
             pipeline=str(self.pipeline),
-            versions=_versions(),
+            versions=versions(),
             run=dict(winner.artifact.run) | {"threads": self.threads},
             interface=ir.interface(self.source),
             checked=report.checked,
@@ -321,15 +334,3 @@ def _pass_report(step: Step) -> PassReport:
 
 def _nodes(model: ir.Model) -> int:
     return sum(1 for graph in model.graphs() for node in graph if node.op_type != "Constant")
-
-
-def _versions() -> dict[str, str]:
-    packages = ("infer-opt", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "numpy")
-    return {"python": platform.python_version()} | {name: _version(name) for name in packages}
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return infer_opt.__version__

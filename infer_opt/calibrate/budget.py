@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Budget"]
 
-# The budget of `--precision auto` where none is stated. Class scores: the class matters, not the score.
+# The budget of `--precision auto` for outputs of which no stated limit speaks. Class scores: the class matters, not the
+# score.
 _LEAST_AGREEMENT = 0.99
 _LARGEST_DIVERGENCE = 0.05  # nats
 _LEAST_DB = 30.0
@@ -33,18 +35,13 @@ class Budget:
     min_sqnr: float | None = None
     min_speedup: float | None = None
 
-    @property
-    def stated(self) -> bool:
-        """Whether the user stated an error budget; the defaults of `auto` then give way."""
-        return self.max_drop is not None or self.min_sqnr is not None
-
     def faults(self, errors: Sequence[OutputError], speedup: float | None) -> list[str]:
         """What misses a stated limit, in words."""
         found: list[str] = []
         for error in errors:
             if self.min_sqnr is not None and error.floats and error.sqnr < self.min_sqnr:
                 found.append(f"output `{error.name}` keeps {error.sqnr:.1f} dB of --min-sqnr {self.min_sqnr:g}")
-            drop = None if error.agreement is None else 1.0 - error.agreement
+            drop = None if error.agreement is None else (error.rows - error.agreeing) / error.rows
             if self.max_drop is not None and drop is not None and drop > self.max_drop:
                 found.append(f"output `{error.name}` loses {drop:.3f} of --max-drop {self.max_drop:g}")
         if self.min_speedup is not None and speedup is not None and speedup < self.min_speedup:
@@ -52,10 +49,17 @@ class Budget:
         return found
 
     def refuses(self, errors: Sequence[OutputError]) -> str | None:
-        """Why a quantized candidate is not right enough, by the stated budget or by the defaults; None if it is."""
-        if self.stated:
-            return next(iter(self.faults(errors, None)), None)
-        return next(filter(None, map(_default_refusal, errors)), None)
+        """Why a quantized candidate is not right enough; None if it is.
+
+        An output is judged by the stated limits that speak of it, or else by the defaults.
+        """
+        unjudged = [error for error in errors if not self._judges(error)]
+        return next(chain(self.faults(errors, None), filter(None, map(_default_refusal, unjudged))), None)
+
+    def _judges(self, error: OutputError) -> bool:
+        by_noise = self.min_sqnr is not None and error.floats
+        by_class = self.max_drop is not None and error.agreement is not None
+        return (by_noise or by_class) and not error.shape_differs
 
 
 def _default_refusal(error: OutputError) -> str | None:

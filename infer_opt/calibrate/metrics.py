@@ -6,7 +6,7 @@ SQNR (signal to quantization-noise ratio) is 10 log10(sum(reference^2) / sum((re
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,9 @@ class OutputError:
     divergence: float = 0.0
     shape_differs: bool = False
     floats: bool = True
-    class_scores: bool = field(default=False)
+    class_scores: bool = False
+    part: bool = False
+    """Whether this is a slice of an output, judged beside the whole."""
 
     def add(self, reference: Array, got: Array) -> None:
         """One sample's output, from the original and from the candidate."""
@@ -94,8 +96,9 @@ class OutputError:
         error = np.where(finite, reference, 0.0) - np.where(finite, got, 0.0)
         self.signal += float(np.square(reference, where=finite, out=np.zeros_like(reference)).sum())
         self.noise += float(np.square(error).sum()) if same_places and np.isfinite(error).all() else math.inf
-        self.largest = max(self.largest, float(np.abs(error).max(initial=0.0)))
-        if _is_class_scores(reference):
+        distance = np.where(np.isnan(error), math.inf, np.abs(error))
+        self.largest = max(self.largest, float(distance.max(initial=0.0)))
+        if not self.part and _is_class_scores(reference):
             self.class_scores = True
             self.rows += reference.shape[0]
             self.agreeing += int((reference.argmax(-1) == got.argmax(-1)).sum())

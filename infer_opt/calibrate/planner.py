@@ -5,6 +5,7 @@ The first plan is always the model as it is; the original competes with everythi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["float_plan", "integer_plan", "watched_values"]
 
-_INT32_LIMIT = 2.0**31 - 1
+_BIAS_LIMIT = 2.0**30  # of an int32 bias: the other half is for the products that the kernel adds to it
 _LARGEST_CONSTANT = 1 << 22  # elements; a larger one is a weight, which has no activation range
 
 
@@ -80,7 +81,7 @@ def _weight(model: ir.Model, site: WeightSite, activations: Mapping[str, Quantiz
         return from_weights(array, site.axis, site.format)
     bias = np.abs(ir.array(model.graph.initializers[site.bias]).astype(np.float64)).reshape(-1)
     # An int32 bias has the scale input times weight; a channel of tiny weights would make it overflow.
-    smallest = bias / (_INT32_LIMIT * float(activations[site.bias_scale_of].scale))
+    smallest = bias / (_BIAS_LIMIT * float(activations[site.bias_scale_of].scale))
     if site.axis is None:
         return from_weights(array, None, site.format, float(smallest.max(initial=0.0)))
     return from_weights(array, site.axis, site.format, smallest)
@@ -95,6 +96,24 @@ def _sketch_of_constant(value: ir.Value) -> Sketch | None:
     if finite.size:
         sketch.observe(array, float(finite.min()), float(finite.max()))
     return sketch
+
+
+def _within(found: Quantization, windows: Iterable[tuple[float | None, float | None]]) -> Quantization:
+    """The quantization with no level outside a window, so that it does all that the absorbed activations did.
+
+    A zero point is a whole level, and a scale a float32: rounding them can put an end beyond that of the range.
+    """
+    if found.format.symmetric:  # such formats reach below 0 whatever the window
+        return found
+    zero, scale = int(found.zero_point), float(found.scale)
+    for window in windows:
+        for end, level in zip(window, found.format.limits(), strict=True):
+            if end and level != zero:
+                scale = min(scale, end / (level - zero))
+    rounded = np.float32(scale)
+    if float(rounded) > scale:
+        rounded = np.nextafter(rounded, np.float32(0.0))
+    return replace(found, scale=np.asarray(rounded))
 
 
 class _Ranges:
@@ -138,7 +157,8 @@ class _Ranges:
         key = (self._root(value), region.activations)
         if key not in self._made:
             low, high = self._range(value, region.activations)
-            self._made[key] = from_range(low, high, region.activations)
+            windows = [self._window[name] for name in self._group(value) if name in self._window]
+            self._made[key] = _within(from_range(low, high, region.activations), windows)
         return self._made[key]
 
     def _range(self, value: str, format_: Format) -> tuple[float, float]:

@@ -79,22 +79,17 @@ def collect(
 def _observe(
     sketch: Sketch, probe: Probe, results: dict[str, Any], whole: np.ndarray[Any, Any] | None, index: int
 ) -> None:
+    subsample = results[probe.subsample]
     if whole is None:
         # An empty tensor gives +inf and -inf, which is what Sketch takes for none.
         low, high = float(results[probe.minimum]), float(results[probe.maximum])
-        sketch.observe(results[probe.subsample], low, high, sample=index)
+        sketch.observe(subsample, low, high, sample=index)
         return
-    finite = whole[np.isfinite(whole)]
+    # From another session, whose kernels may round otherwise: the extremes have to hold the subsample too.
+    finite = np.append(whole[np.isfinite(whole)], subsample[np.isfinite(subsample)])
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (np.inf, -np.inf)
-    nans = int(np.isnan(whole).sum())
-    sketch.observe(
-        results[probe.subsample],
-        low,
-        high,
-        nans=nans,
-        infinities=whole.size - finite.size - nans,
-        sample=index,
-    )
+    nans, infinities = int(np.isnan(whole).sum()), int(np.isinf(whole).sum())
+    sketch.observe(subsample, low, high, nans=nans, infinities=infinities, sample=index)
 
 
 class _Inspector:

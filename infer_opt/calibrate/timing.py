@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,14 +13,14 @@ if TYPE_CHECKING:
 
     from infer_opt.calibrate.runner import Runner
 
-__all__ = ["Latency", "interleaved"]
+__all__ = ["Latency", "in_turns", "interleaved"]
 
-_LEAST_SECONDS = 2e-3  # of one turn: shorter ones are mostly the clock and the call
+_LEAST_SECONDS = 2e-3  # of one turn: the first run after another model's is slow, and must not be the only one
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Measured latency of one run, in milliseconds."""
+    """Measured latency of one run, in milliseconds: percentiles over all runs of all rounds."""
 
     p50_ms: float
     p90_ms: float
@@ -37,30 +38,43 @@ def interleaved(
     seconds: float = 4.0,
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, Latency]:
-    """Time each runner on one feed, round by round; the first is what the others are compared with.
+    """Time each runner on one feed; see `in_turns`."""
+    timers = {name: partial(runner.seconds, feed) for name, runner in runners.items()}
+    return in_turns(timers, rounds=rounds, seconds=seconds, advance=advance)
+
+
+def in_turns(
+    timers: Mapping[str, Callable[[], float]],
+    *,
+    rounds: int,
+    seconds: float,
+    advance: Callable[[], None] = lambda: None,
+) -> dict[str, Latency]:
+    """Time round by round, each timer a few runs at a turn; the first is what the others are compared with.
 
     Args:
-        rounds: at least this many where `seconds` allows, and never fewer than 3.
+        timers: each makes one run and gives its wall-clock seconds.
+        rounds: at most this many, fewer where `seconds` are over, and never fewer than 3.
         seconds: about how long the whole may take.
     """
-    once = {name: _warm(runner, feed) for name, runner in runners.items()}
+    once = {name: _warm(timer) for name, timer in timers.items()}
     repeats = {name: max(1, round(_LEAST_SECONDS / max(time, 1e-6))) for name, time in once.items()}
-    turn = sum(once[name] * repeats[name] for name in runners)
+    turn = sum(once[name] * repeats[name] for name in timers)
     count = max(3, min(rounds, int(seconds / max(turn, 1e-6))))
-    times: dict[str, list[float]] = {name: [] for name in runners}
+    times: dict[str, list[list[float]]] = {name: [] for name in timers}
     for _ in range(count):
-        for name, runner in runners.items():
-            times[name].append(1e3 * runner.seconds(feed, repeats[name]))
+        for name, timer in timers.items():
+            times[name].append([1e3 * timer() for _ in range(repeats[name])])
         advance()
-    first = np.asarray(next(iter(times.values())))
+    first = np.mean(next(iter(times.values())), axis=1)
     return {name: _latency(np.asarray(taken), first) for name, taken in times.items()}
 
 
 def _latency(taken: np.ndarray, first: np.ndarray) -> Latency:
     p50, p90, p99 = (float(value) for value in np.percentile(taken, (50, 90, 99)))
-    return Latency(p50, p90, p99, len(taken), float(np.median(first / taken)))
+    return Latency(p50, p90, p99, len(taken), float(np.median(first / taken.mean(axis=1))))
 
 
-def _warm(runner: Runner, feed: Mapping[str, np.ndarray]) -> float:
-    runner.seconds(feed)
-    return min(runner.seconds(feed) for _ in range(2))
+def _warm(timer: Callable[[], float]) -> float:
+    timer()
+    return min(timer() for _ in range(2))

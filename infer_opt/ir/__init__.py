@@ -22,6 +22,7 @@ from onnx_ir import (
 from onnx_ir import node as make_node
 
 from infer_opt.ir.constants import array, constant, initializer_bytes, is_constant, scalar
+from infer_opt.ir.counting import Sparsity, Stored, Work, multiply_adds, operators, sparsity, stored
 from infer_opt.ir.edit import (
     add_initializer,
     attribute,
@@ -38,8 +39,9 @@ from infer_opt.ir.edit import (
 from infer_opt.ir.evaluate import evaluate
 from infer_opt.ir.fingerprint import file_sha256, fingerprint
 from infer_opt.ir.input_shapes import InputShape, fix_input_shapes
-from infer_opt.ir.interface import Interface, Port, interface
+from infer_opt.ir.interface import Interface, Parts, Port, interface, output_parts
 from infer_opt.ir.legality import IllegalModelError, check_legal
+from infer_opt.ir.liveness import Peak, activation_peak
 from infer_opt.ir.load import load
 from infer_opt.ir.names import Names
 from infer_opt.ir.save import save, serialize
@@ -62,11 +64,17 @@ __all__ = [
     "Model",
     "Names",
     "Node",
+    "Parts",
+    "Peak",
     "Port",
     "Shape",
+    "Sparsity",
+    "Stored",
     "SymbolicDim",
     "TensorType",
     "Value",
+    "Work",
+    "activation_peak",
     "add_initializer",
     "array",
     "attribute",
@@ -89,9 +97,12 @@ __all__ = [
     "latest_opset",
     "load",
     "make_node",
+    "multiply_adds",
     "numpy_dtype",
     "operator_known",
+    "operators",
     "origin",
+    "output_parts",
     "rank",
     "remove",
     "replace_nodes",
@@ -99,6 +110,8 @@ __all__ = [
     "scalar",
     "serialize",
     "set_origin",
+    "sparsity",
+    "stored",
     "substitute",
     "tensor",
     "text",

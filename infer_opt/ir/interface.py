@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
+
+from infer_opt.ir.edit import attribute
+from infer_opt.ir.shapes import dims
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-__all__ = ["Interface", "Port", "interface"]
+__all__ = ["Interface", "Parts", "Port", "interface", "output_parts"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,42 @@ class Interface:
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The inputs of the Concat that makes an output: a detector's boxes and scores, say.
+
+    Args:
+        axis: along which they are joined.
+        sizes: their sizes along it, in order.
+    """
+
+    axis: int
+    sizes: tuple[int, ...]
+
+    def bounds(self) -> tuple[tuple[int, int], ...]:
+        """Begin and end of each part along the axis."""
+        ends = tuple(accumulate(self.sizes))
+        return tuple(zip((0, *ends[:-1]), ends, strict=True))
+
+
+def output_parts(model: ir.Model) -> dict[str, Parts]:
+    """Outputs that a Concat of several values of known size makes, by name."""
+    found: dict[str, Parts] = {}
+    for output in model.graph.outputs:
+        maker = output.producer()
+        while maker is not None and maker.op_type == "Identity" and maker.inputs[0] is not None:
+            maker = maker.inputs[0].producer()
+        if maker is None or maker.op_type != "Concat" or len(maker.inputs) < 2:
+            continue
+        shapes = [dims(value) for value in maker.inputs]
+        axis = attribute(maker, "axis", 0)
+        sizes = [shape[axis] for shape in shapes if shape is not None and -len(shape) <= axis < len(shape)]
+        fixed = tuple(size for size in sizes if isinstance(size, int))
+        if len(fixed) == len(maker.inputs):
+            found[str(output.name)] = Parts(int(axis), fixed)
+    return found
 
 
 def interface(model: ir.Model) -> Interface:

@@ -33,14 +33,14 @@ def load(path: str | Path) -> ir.Model:
     path = Path(path)
     proto = _parse(path)
     check_file(proto, path)
-    del proto.graph.value_info[:]
+    _forget_annotations(proto.graph)
     try:
         model = ir.serde.deserialize_model(proto)
     except (ValueError, TypeError, KeyError, NotImplementedError, ir.serde.SerdeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"`{path}` cannot be read: {reason}", "export the model again") from error
-    set_base_dir(model.graph, path.parent)
     _inline(model, path)
+    set_base_dir(model.graph, path.parent)
     _forget_listed_initializers(model)
     _name_everything(model)
     model.graph.sort()
@@ -67,7 +67,17 @@ def _parse(path: Path) -> onnx.ModelProto:
     return proto
 
 
+def _forget_annotations(graph: onnx.GraphProto) -> None:
+    del graph.value_info[:]
+    for node in graph.node:
+        for attr in node.attribute:
+            for inner in [attr.g] if attr.HasField("g") else attr.graphs:
+                _forget_annotations(inner)
+
+
 def _inline(model: ir.Model, path: Path) -> None:
+    for function in model.functions.values():
+        function.graph.sort()
     try:
         InlinePass()(model)
     except (ValueError, ir.passes.PassError) as error:

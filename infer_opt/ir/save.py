@@ -29,7 +29,7 @@ def save(model: ir.Model, path: Path) -> list[Path]:
     """
     if initializer_bytes(model) > _EXTERNAL_ABOVE_BYTES:
         data = path.with_name(path.name + ".data")
-        ir.save(_without_annotations(model), path, external_data=data.name)
+        ir.save(_self_contained(model), path, external_data=data.name)
         return [path, data]
     path.write_bytes(serialize(model))
     return [path]
@@ -37,7 +37,7 @@ def save(model: ir.Model, path: Path) -> list[Path]:
 
 def serialize(model: ir.Model) -> bytes:
     """The bytes of a model of less than 2 GiB, all weights inside."""
-    copy = _without_annotations(model)
+    copy = _self_contained(model)
     for graph in copy.graphs():
         for value in graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
@@ -47,8 +47,8 @@ def serialize(model: ir.Model) -> bytes:
     return bytes(proto.SerializeToString(deterministic=True))
 
 
-def _without_annotations(model: ir.Model) -> ir.Model:
-    """A copy without dtypes and shapes of inner values.
+def _self_contained(model: ir.Model) -> ir.Model:
+    """A copy without dtypes and shapes of inner values, and with the tensors of attributes in memory.
 
     Every reader infers them anew. Written down, they make onnxruntime 1.32 fuse SkipLayerNormalization on CPUs, which
     costs a BERT encoder 14 % (docs/decisions/0001-no-inner-annotations.md).
@@ -59,15 +59,30 @@ def _without_annotations(model: ir.Model) -> ir.Model:
             for value in node.outputs:
                 if not value.is_graph_output():
                     value.type, value.shape = None, None
+            for name, attr in node.attributes.items():
+                if isinstance(attr.value, ir.ExternalTensor):
+                    node.attributes[name] = ir.AttrTensor(name, ir.Tensor(attr.value.numpy()))
     return copy
 
 
 def _list_initializers(proto: onnx.ModelProto) -> None:
+    """Before IR version 4, initializers are listed among the inputs, which the branches of an If do not have."""
     if proto.ir_version >= _FIRST_IR_WITHOUT_LISTING:
         return
+    _lift_initializers(proto.graph, proto.graph)
     listed = {value.name for value in proto.graph.input}
     proto.graph.input.extend(
         onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
         for tensor in proto.graph.initializer
         if tensor.name not in listed
     )
+
+
+def _lift_initializers(graph: onnx.GraphProto, main: onnx.GraphProto) -> None:
+    """Move the initializers of subgraphs to the main graph, which all of them see; names are unique across both."""
+    for node in graph.node:
+        for attr in node.attribute:
+            for inner in [attr.g] if attr.HasField("g") else attr.graphs:
+                main.initializer.extend(inner.initializer)
+                del inner.initializer[:]
+                _lift_initializers(inner, main)

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import graphlib
 import math
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import onnx
+import onnx_ir as ir
 
 from infer_opt.errors import InputError
 from infer_opt.ir.schemas import latest_ir_version, latest_opset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["check_file"]
 
 _OLDEST_OPSET = 7  # before it, broadcasting was an attribute with another meaning
 _DIMS_SHOWN = 4
+_NAMES_HINT = "give each value its own name; most exporters do"
 
 
 def check_file(proto: onnx.ModelProto, path: Path) -> None:
@@ -36,20 +39,21 @@ def check_file(proto: onnx.ModelProto, path: Path) -> None:
     _check_versions(proto, path)
     _check_functions(proto, path)
     _check_graph(proto.graph, frozenset(), path)
-    for tensor in tensors(proto.graph):
+    for tensor in _tensors(proto):
         _check_tensor(tensor, path)
 
 
-def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """All tensors of a graph: initializers and tensor attributes, subgraphs included."""
-    yield from graph.initializer
-    for node in graph.node:
-        for attr in node.attribute:
-            if attr.HasField("t"):
-                yield attr.t
-            yield from attr.tensors
-            for inner in _graphs(attr):
-                yield from tensors(inner)
+def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """All tensors of a model: initializers and tensor attributes, subgraphs and functions included."""
+    yield from proto.graph.initializer
+    for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
+        for node in _all_nodes(nodes):
+            for attr in node.attribute:
+                if attr.HasField("t"):
+                    yield attr.t
+                yield from attr.tensors
+                for inner in _graphs(attr):
+                    yield from inner.initializer
 
 
 def _graphs(attr: onnx.AttributeProto) -> list[onnx.GraphProto]:
@@ -87,6 +91,8 @@ def _check_functions(proto: onnx.ModelProto, path: Path) -> None:
         raise InputError(
             f"`{path}`: function calls itself: {names}", "export the model again without recursive functions"
         ) from None
+    for function in proto.functions:
+        _check_nodes(function.node, frozenset(function.input), function.output, path)
 
 
 def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
@@ -98,58 +104,75 @@ def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def _check_graph(graph: onnx.GraphProto, outer: frozenset[str], path: Path) -> None:
-    given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    given |= {sparse.values.name for sparse in graph.sparse_initializer}
-    maker = _makers(graph, given, path)
+    made: set[str] = set()
+    for values in (graph.input, graph.initializer):
+        declared = Counter(value.name for value in values)
+        for name in declared:
+            if declared[name] > 1:
+                raise InputError(f"`{path}`: value `{name}` is declared twice", _NAMES_HINT)
+        made.update(declared)
+    made |= {sparse.values.name for sparse in graph.sparse_initializer}
+    _check_nodes(graph.node, frozenset(made), [value.name for value in graph.output], path, outer)
+
+
+def _check_nodes(
+    nodes: Sequence[onnx.NodeProto],
+    given: frozenset[str],
+    outputs: Iterable[str],
+    path: Path,
+    outer: frozenset[str] = frozenset(),
+) -> None:
+    maker = _makers(nodes, given, path)
     visible = outer | given | maker.keys()
-    for node in graph.node:
+    for node in nodes:
         for name in filter(None, node.input):
             if name not in visible:
                 raise InputError(
                     f"`{path}`: node {_label(node)} reads `{name}`, which nothing makes",
                     "export the model again; a node or an initializer was lost",
                 )
-    for value in graph.output:
-        if value.name not in visible:
-            raise InputError(f"`{path}`: output `{value.name}` is made by no node", "export the model again")
-    _check_order(graph, maker, path)
-    for inner in (inner for node in graph.node for attr in node.attribute for inner in _graphs(attr)):
-        _check_graph(inner, visible, path)
+    for name in outputs:
+        if name not in visible:
+            raise InputError(f"`{path}`: output `{name}` is made by no node", "export the model again")
+    _check_order(nodes, maker, path)
+    for node in nodes:
+        for attr in node.attribute:
+            for inner in _graphs(attr):
+                _check_graph(inner, visible, path)
 
 
-def _makers(graph: onnx.GraphProto, given: set[str], path: Path) -> dict[str, int]:
+def _makers(nodes: Sequence[onnx.NodeProto], given: frozenset[str], path: Path) -> dict[str, int]:
     """The index of the node that makes each value."""
     maker: dict[str, int] = {}
-    for index, node in enumerate(graph.node):
+    for index, node in enumerate(nodes):
         for name in filter(None, node.output):
             if name in maker or name in given:
-                raise InputError(
-                    f"`{path}`: value `{name}` is made twice, again by node {_label(node)}",
-                    "give each value its own name; most exporters do",
-                )
+                raise InputError(f"`{path}`: value `{name}` is made twice, again by node {_label(node)}", _NAMES_HINT)
             maker[name] = index
     return maker
 
 
-def _check_order(graph: onnx.GraphProto, maker: dict[str, int], path: Path) -> None:
-    needs = {index: {maker[name] for name in _reads(node) if name in maker} for index, node in enumerate(graph.node)}
+def _check_order(nodes: Sequence[onnx.NodeProto], maker: dict[str, int], path: Path) -> None:
+    needs = {index: {maker[name] for name in _reads(node) if name in maker} for index, node in enumerate(nodes)}
     try:
         list(graphlib.TopologicalSorter(needs).static_order())
     except graphlib.CycleError as error:
-        names = " -> ".join(_label(graph.node[index]) for index in error.args[1])
+        names = " -> ".join(_label(nodes[index]) for index in error.args[1])
         raise InputError(
             f"`{path}`: the graph is cyclic: {names}", "write loops with the Loop or Scan operator"
         ) from None
 
 
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    yield from filter(None, node.input)
+def _reads(node: onnx.NodeProto) -> set[str]:
+    """Names that a node and its subgraphs take from around it; a subgraph may use a later name for its own values."""
+    read = set(filter(None, node.input))
     for attr in node.attribute:
         for inner in _graphs(attr):
-            for value in inner.output:
-                yield value.name
-            for inner_node in inner.node:
-                yield from _reads(inner_node)
+            own = {value.name for value in (*inner.input, *inner.initializer)}
+            own.update(name for inner_node in inner.node for name in inner_node.output)
+            wanted = {value.name for value in inner.output}.union(*map(_reads, inner.node))
+            read |= wanted - own
+    return read
 
 
 def _label(node: onnx.NodeProto) -> str:
@@ -158,16 +181,28 @@ def _label(node: onnx.NodeProto) -> str:
 
 
 def _check_tensor(tensor: onnx.TensorProto, path: Path) -> None:
+    if tensor.data_type not in _BITS:
+        raise InputError(
+            f"`{path}`: tensor `{tensor.name}` has the unknown element type {tensor.data_type}",
+            "update the `onnx` package, or export the model again",
+        )
     if any(dim < 0 for dim in tensor.dims):
         raise InputError(f"`{path}`: tensor `{tensor.name}` has a negative dimension", "export the model again")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         _check_external(tensor, path)
     elif tensor.HasField("raw_data") and len(tensor.raw_data) != _declared_bytes(tensor):
-        raise InputError(
-            f"`{path}`: tensor `{tensor.name}` declares {_shape(tensor)} "
-            f"({_declared_bytes(tensor):,} bytes) but carries {len(tensor.raw_data):,}",
-            "copy or export the file again; it is truncated or corrupt",
-        )
+        _wrong_size(tensor, path, f"{_declared_bytes(tensor):,} bytes", f"{len(tensor.raw_data):,}")
+    elif not tensor.HasField("raw_data"):
+        items = len(getattr(tensor, onnx.helper.tensor_dtype_to_field(tensor.data_type)))
+        if items != _declared_items(tensor):
+            _wrong_size(tensor, path, f"{_declared_items(tensor):,} elements", f"{items:,}")
+
+
+def _wrong_size(tensor: onnx.TensorProto, path: Path, declared: str, carried: str) -> NoReturn:
+    raise InputError(
+        f"`{path}`: tensor `{tensor.name}` declares {_shape(tensor)} ({declared}) but carries {carried}",
+        "copy or export the file again; it is truncated or corrupt",
+    )
 
 
 def _check_external(tensor: onnx.TensorProto, path: Path) -> None:
@@ -197,7 +232,19 @@ def _check_external(tensor: onnx.TensorProto, path: Path) -> None:
 
 def _declared_bytes(tensor: onnx.TensorProto) -> int:
     # Strings have no fixed width: 0 bits, and no raw data to compare with.
-    return int((math.prod(tensor.dims) * _BITS.get(tensor.data_type, 0) + 7) // 8)
+    return (_count(tensor) * _BITS[tensor.data_type] + 7) // 8
+
+
+def _declared_items(tensor: onnx.TensorProto) -> int:
+    """Entries of the typed field (`float_data`, ...) of a tensor that has no raw data."""
+    if tensor.data_type in {onnx.TensorProto.COMPLEX64, onnx.TensorProto.COMPLEX128}:
+        return 2 * _count(tensor)
+    packed = _BITS[tensor.data_type] in {2, 4}
+    return _declared_bytes(tensor) if packed else _count(tensor)
+
+
+def _count(tensor: onnx.TensorProto) -> int:
+    return int(math.prod(tensor.dims))
 
 
 def _shape(tensor: onnx.TensorProto) -> str:
@@ -205,14 +252,9 @@ def _shape(tensor: onnx.TensorProto) -> str:
     return shown + ("x..." if len(tensor.dims) > _DIMS_SHOWN else "")
 
 
-def _bits() -> dict[int, int]:
-    packed = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}
-    bits = {}
-    for name, number in onnx.TensorProto.DataType.items():
-        if name in {"UNDEFINED", "STRING"} or name.startswith("FLOAT6"):
-            continue
-        bits[number] = packed.get(name) or onnx.helper.tensor_dtype_to_np_dtype(number).itemsize * 8
-    return bits
-
-
-_BITS = _bits()
+# Bits of an element, by ONNX element type.
+_BITS: dict[int, int] = {
+    dtype.value: 0 if dtype == ir.DataType.STRING else dtype.bitwidth
+    for dtype in ir.DataType
+    if dtype != ir.DataType.UNDEFINED
+}

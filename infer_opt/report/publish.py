@@ -23,6 +23,8 @@ def check_out(out: Path, *, force: bool) -> None:
     Raises:
         InputError: a file is in the way, or a folder that holds something else than an artifact.
     """
+    if out.name in {"", ".."}:
+        raise InputError(f"`{out}` cannot be replaced as a whole", "name a folder of its own")
     if not out.parent.is_dir():
         raise InputError(f"`{out.parent}` is not a folder", "make it first, or pass another --out")
     if out.is_symlink() or (out.exists() and not out.is_dir()):
@@ -52,11 +54,15 @@ def staging(out: Path) -> Iterator[Path]:
 
 def publish(folder: Path, out: Path) -> None:
     """Move a finished folder to `out`; what was there goes only once the new one is in place."""
-    folder.chmod(0o755)  # mkdtemp makes it private
-    if out.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{out.name}-old-", dir=out.parent))
-        out.rename(old / "artifact")
+    if not out.exists():
         folder.rename(out)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{out.name}-old-", dir=out.parent))
+    out.rename(old / "artifact")
+    try:
+        folder.rename(out)
+    except OSError:
+        (old / "artifact").rename(out)
+        raise
+    finally:
         shutil.rmtree(old)
-    else:
-        folder.rename(out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -130,7 +131,7 @@ def _error(error: OutputError) -> dict[str, Any]:
     return {
         "name": error.name,
         "sqnr_db": round(error.sqnr, 2) if error.floats else None,
-        "largest_error": error.largest,
+        "largest_error": error.largest if math.isfinite(error.largest) else None,  # JSON has no infinity
         "unequal": error.unequal,
         "elements": error.elements,
         "agreement": error.agreement,

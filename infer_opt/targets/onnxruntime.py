@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from infer_opt import ir
 from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.target import Artifact
+from infer_opt.targets.host import host_isa
 from infer_opt.targets.qdq import write_qdq
 from infer_opt.targets.regions import find_regions
 from infer_opt.targets.support import refuse_unsupported
@@ -23,8 +24,6 @@ __all__ = ["BACKEND", "create"]
 
 BACKEND = "onnxruntime"
 _MAIN = "model.onnx"
-# Where profiles use a vendor's name for an extension, and Linux another.
-_LINUX_NAMES = {"neon": "asimd", "fp16": "asimdhp", "dotprod": "asimddp"}
 
 
 def create(profile: Profile) -> OnnxRuntimeTarget:
@@ -75,7 +74,7 @@ class OnnxRuntimeTarget:
         """None where this host's CPU has every instruction-set extension that the profile names."""
         if self.profile.arch is not None and self.profile.arch.replace("-", "_") != platform.machine():
             return f"the profile is for {self.profile.arch}, this host is {platform.machine()}"
-        missing = [name for name in self.profile.isa if _LINUX_NAMES.get(name, name) not in _host_isa()]
+        missing = [name for name in self.profile.isa if name not in host_isa()]
         return f"this host's CPU lacks {', '.join(missing)}" if missing else None
 
 
@@ -84,16 +83,3 @@ def _operators() -> frozenset[tuple[str, str]]:
     from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
     return frozenset((schema.domain or "ai.onnx", schema.name) for schema in get_all_operator_schema())
-
-
-@cache
-def _host_isa() -> frozenset[str]:
-    """Instruction-set extensions of this host, by the names Linux prints."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if not cpuinfo.exists():
-        return frozenset()
-    for line in cpuinfo.read_text(encoding="utf-8").splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() in {"flags", "Features"}:
-            return frozenset(value.split())
-    return frozenset()

@@ -7,6 +7,7 @@ by themselves), *followers* (element-wise operators and Concat: integer only whe
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -95,6 +96,8 @@ class _Finder:
             raise _NotOfferedError("what it reads is not INT8")
         if node.op_type == "Resize" and ir.attribute(node, "mode", "nearest") != "nearest":
             raise _NotOfferedError("it interpolates, which gives new numbers")
+        if not all(_is_float(value) and (value.uses() or value.is_graph_output()) for value in node.outputs):
+            raise _NotOfferedError("an output is unused, or no float32")
         return _Offer((source,))
 
     def _follower(self, node: ir.Node) -> _Offer:
@@ -113,6 +116,8 @@ class _Finder:
             raise _NotOfferedError("its first input is a constant")
         if ir.attribute(node, "beta", 1.0) != 1.0:
             raise _NotOfferedError("Gemm scales its bias (beta)")
+        if len(node.inputs) > 2 and ir.attribute(node, "alpha", 1.0) != 1.0:
+            raise _NotOfferedError("Gemm scales its product (alpha), but not its bias")
         float_output = node.op_type in self._dialect.float_output_ops
         if not ir.is_constant(right):
             if node.op_type != "MatMul":
@@ -123,7 +128,7 @@ class _Finder:
     def _weight_site(self, node: ir.Node, left: ir.Value, weight: ir.Value) -> WeightSite:
         axis = _channel_axis(node, ir.rank(weight)) if self._dialect.weight_per_channel else None
         bias = node.inputs[2] if len(node.inputs) > 2 else None
-        if bias is not None and self._dialect.bias == "int32" and not _is_channel_bias(bias):
+        if bias is not None and self._dialect.bias == "int32" and not _is_channel_bias(bias, node, weight):
             raise _NotOfferedError("its bias is not one constant number a channel")
         integer_bias = bias is not None and self._dialect.bias == "int32"
         return WeightSite(
@@ -176,8 +181,11 @@ def _is_float(value: ir.Value | None) -> bool:
     return value is not None and value.dtype == ir.DataType.FLOAT
 
 
-def _is_channel_bias(bias: ir.Value) -> bool:
-    return ir.is_constant(bias) and ir.rank(bias) == 1
+def _is_channel_bias(bias: ir.Value, node: ir.Node, weight: ir.Value) -> bool:
+    if not ir.is_constant(bias) or ir.rank(bias) != 1:
+        return False
+    # Only Gemm broadcasts its bias: one number for all channels has the rank of a channel bias too.
+    return node.op_type != "Gemm" or ir.array(bias).size == ir.array(weight).shape[_channel_axis(node, 2) or 0]
 
 
 def _channel_axis(node: ir.Node, rank: int | None) -> int | None:
@@ -197,7 +205,10 @@ def _window(activation: ir.Node | None) -> tuple[float | None, float | None]:
 
 
 def _constant_window(activation: ir.Node) -> tuple[float | None, float | None] | None:
-    """Ends of a Relu or of a Clip by constants; None where they are not constant."""
+    """Ends of a Relu or of a Clip by constants; None where they are not constant, or leave no place for 0.
+
+    Every quantized range holds 0, so a quantizer cannot do what a Clip to [1, 6] does.
+    """
     if activation.op_type == "Relu":
         return (0.0, None)
     ends: list[float | None] = []
@@ -207,4 +218,5 @@ def _constant_window(activation: ir.Node) -> tuple[float | None, float | None] |
         if value is not None and end is None:
             return None
         ends.append(end)
-    return ends[0], ends[1]
+    low, high = -math.inf if ends[0] is None else ends[0], math.inf if ends[1] is None else ends[1]
+    return (ends[0], ends[1]) if low <= 0.0 <= high and low < high else None

@@ -6,6 +6,7 @@ into the graph for TensorRT 10 and later; this form leaves every region as the m
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,7 +27,8 @@ __all__ = ["BACKEND", "create"]
 
 BACKEND = "tensorrt"
 _MAIN = "model.onnx"
-_DEFAULT_MAJOR = 10  # where the profile does not say
+_DEFAULT_VERSION = (10,)  # where the profile does not say
+_WITH_OPTIMIZATION_LEVEL = (8, 6)  # whose trtexec was the first with that option
 
 # Operators of the standard that TensorRT's ONNX parser refuses (its operator support table, version 11).
 _REFUSED = frozenset(
@@ -97,24 +99,27 @@ class TensorRTTarget:
     def _script(self, model: ir.Model) -> str:
         options = [f"--onnx={_MAIN}", "--saveEngine=model.plan", "--timingCacheFile=model.cache"]
         options += self._shapes(model)
-        runtime = self.profile.runtime
-        major = int(runtime.version.split(".")[0]) if runtime and runtime.version else _DEFAULT_MAJOR
-        if major == 10:
+        version = self._version()
+        if version[0] == 10:
             options.append("--stronglyTyped")
-        options += [
-            "--builderOptimizationLevel=4",
-            "--profilingVerbosity=detailed",
-            "--exportLayerInfo=layers.json",
-        ]
+        if version >= _WITH_OPTIMIZATION_LEVEL:
+            options.append("--builderOptimizationLevel=4")
+        options += ["--profilingVerbosity=detailed", "--exportLayerInfo=layers.json"]
+        device = " ".join((self.profile.summary or self.profile.name).split())  # a comment is one line
         lines = " \\\n    ".join(option if option.startswith('"') else shlex.quote(option) for option in options)
         return (
             "#!/bin/sh\n"
-            f"# Builds model.plan with TensorRT on the device ({self.profile.summary or self.profile.name}).\n"
+            f"# Builds model.plan with TensorRT on the device ({device}).\n"
             "# Written by infer-opt; not run on the host that wrote it.\n"
             "set -eu\n"
             'cd "$(dirname "$0")"\n'
             f'trtexec {lines} "$@"\n'
         )
+
+    def _version(self) -> tuple[int, ...]:
+        runtime = self.profile.runtime
+        numbers = re.findall(r"\d+", runtime.version) if runtime and runtime.version else []
+        return tuple(map(int, numbers)) or _DEFAULT_VERSION
 
     def _shapes(self, model: ir.Model) -> list[str]:
         dynamic = [

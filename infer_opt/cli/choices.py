@@ -1,0 +1,63 @@
+"""Options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from infer_opt.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infer_opt.profiles import Profile
+
+__all__ = ["Json", "MaxDrop", "MinSqnr", "Preprocess", "Seed", "Shapes", "Threads", "budget_number", "load_profile"]
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout (docs/schemas/).")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads of a run; the profile's by default.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="NAME:DIMS", help="Fix an input's shape, like `x:1x3x224x224`; may be repeated."),
+]
+Preprocess = Annotated[
+    str | None, typer.Option(metavar="SPEC", help="How images become inputs, like `size=224x224,scale=1/255`.")
+]
+MinSqnr = Annotated[
+    float | None, typer.Option("--min-sqnr", metavar="DB", help="Least SQNR of every float output, in dB.")
+]
+MaxDrop = Annotated[
+    float | None,
+    typer.Option(
+        "--max-drop", metavar="X", min=0.0, max=1.0, help="Largest share of samples whose top class may change."
+    ),
+]
+
+
+def budget_number(option: str, value: float | None) -> float | None:
+    """The value, unless it is a number that nothing can be compared with."""
+    if value is not None and not math.isfinite(value):
+        raise UsageError(f"{option} cannot be `{value}`", "give a number")
+    return value
+
+
+def load_profile(name: str, settings: Sequence[str] = ()) -> Profile:
+    """The profile that `--target` names, with the facts of `--set` in place of its own.
+
+    Raises:
+        UsageError, InputError: there is none, it is at fault, or a setting is.
+    """
+    from infer_opt import profiles, targets
+
+    overrides: dict[str, str] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set `{setting}` gives no value", "write it like `--set memory_mb=512`")
+        if key in overrides:
+            raise UsageError(f"--set gives `{key}` twice", "keep one of the two")
+        overrides[key] = value
+    return profiles.load(name, backends=targets.backends(), overrides=overrides)
