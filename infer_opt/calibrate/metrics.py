@@ -33,7 +33,7 @@ def kl_divergence(reference: Array, got: Array) -> float:
     """Mean Kullback-Leibler divergence in nats of the classes that `got` gives from those that `reference` gives.
 
     Args:
-        reference: [samples, classes], logits or probabilities; rows that are non-negative and add up to 1 are the latter.
+        reference: [samples, classes], logits or probabilities; non-negative rows that add up to 1 are the latter.
         got: likewise, of the same kind.
     """
     if _are_probabilities(reference):

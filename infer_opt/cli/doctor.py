@@ -52,13 +52,13 @@ class Toolchain:
 
 
 TOOLCHAINS = (
-    Toolchain("onnxruntime", "onnxruntime", "onnxruntime", "pip install onnxruntime", "CPUs; verification", "onnxruntime"),
+    Toolchain(
+        "onnxruntime", "onnxruntime", "onnxruntime", "pip install onnxruntime", "running and timing", "onnxruntime"
+    ),
     Toolchain("pillow", "PIL", "pillow", "pip install 'infer-opt[images]'", "folders of images as --calib"),
-    Toolchain("tensorrt", "tensorrt", "tensorrt", "pip install tensorrt", "NVIDIA GPUs"),
-    Toolchain("trtexec", None, "trtexec", "install TensorRT from NVIDIA's archive", "build.sh of the NVIDIA profiles"),
-    Toolchain("openvino", "openvino", "openvino", "pip install openvino", "Intel CPUs, GPUs and NPUs"),
-    Toolchain("LiteRT", "ai_edge_litert", "ai-edge-litert", "pip install ai-edge-litert", "Android and microcontrollers"),
-    Toolchain("coremltools", "coremltools", "coremltools", "pip install coremltools", "Apple devices"),
+    Toolchain("trtexec", None, "trtexec", "install TensorRT from NVIDIA's archive", "build.sh of NVIDIA profiles"),
+    Toolchain("tensorrt", "tensorrt", "tensorrt", "pip install tensorrt", "nothing in this version"),
+    Toolchain("openvino", "openvino", "openvino", "pip install openvino", "nothing in this version"),
 )
 
 

@@ -32,7 +32,8 @@ def list_passes(as_json: Json = False) -> None:
     if as_json:
         write_json({"schema": 1, "passes": entries})
         return
-    rows = [(entry["name"], ", ".join(option["name"] for option in entry["options"]), entry["summary"]) for entry in entries]
+    options = [", ".join(option["name"] for option in entry["options"]) for entry in entries]
+    rows = [(entry["name"], names, entry["summary"]) for entry, names in zip(entries, options, strict=True)]
     listing(("pass", "options", "what it does"), rows)
 
 
@@ -50,7 +51,7 @@ def show_pass(
         return
     write(f"{entry['name']}\n\n{entry['text']}\n")
     if entry["options"]:
-        rows = [(option["name"], option["takes"], str(option["default"]), option["help"]) for option in entry["options"]]
+        rows = [[str(option[key]) for key in ("name", "takes", "default", "help")] for option in entry["options"]]
         listing(("option", "takes", "default", "meaning"), rows)
     else:
         write("It has no options.")

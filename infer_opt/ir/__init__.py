@@ -21,7 +21,7 @@ from onnx_ir import (
 )
 from onnx_ir import node as make_node
 
-from infer_opt.ir.constants import array, constant, initializer_bytes, is_constant, scalar
+from infer_opt.ir.constants import array, constant, content_bytes, initializer_bytes, is_constant, scalar
 from infer_opt.ir.counting import Sparsity, Stored, Work, multiply_adds, operators, sparsity, stored
 from infer_opt.ir.edit import (
     add_initializer,
@@ -82,6 +82,7 @@ __all__ = [
     "clone",
     "constant",
     "constant_value",
+    "content_bytes",
     "dims",
     "elements",
     "evaluate",

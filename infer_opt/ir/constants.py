@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
-__all__ = ["array", "constant", "initializer_bytes", "is_constant", "scalar"]
+__all__ = ["array", "constant", "content_bytes", "initializer_bytes", "is_constant", "scalar"]
 
 
 def is_constant(value: ir.Value | None) -> bool:
@@ -47,6 +45,13 @@ def scalar(value: ir.Value | None) -> Any | None:
     if found is None or found.size != 1 or found.dtype == np.object_:
         return None
     return found.reshape(())[()].item()
+
+
+def content_bytes(tensor: ir.TensorProtocol) -> bytes:
+    """The content of a tensor as bytes; two tensors of one dtype and shape hold the same where these are equal."""
+    if tensor.dtype == ir.DataType.STRING:
+        return repr(tensor.numpy().tolist()).encode()
+    return tensor.tobytes()
 
 
 def initializer_bytes(model: ir.Model) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
@@ -14,8 +15,6 @@ from infer_opt.ir.constants import constant
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
 __all__ = ["evaluate"]
 
 _FAULTS = (
@@ -24,6 +23,7 @@ _FAULTS = (
     ort_errors.InvalidGraph,
     ort_errors.NotImplemented,
     ort_errors.RuntimeException,
+    RuntimeError,  # numpy has no type for an output (bfloat16, float8)
 )
 
 
@@ -31,15 +31,15 @@ def evaluate(node: ir.Node, opsets: Mapping[str, int]) -> list[np.ndarray[Any, A
     """The outputs of a node whose inputs are all constants, as arrays.
 
     Returns:
-        None where onnxruntime has no kernel for the node's dtypes, or the node fails on these inputs: it is then left
-        in the graph, to do at run time whatever it does.
+        None where onnxruntime has no kernel for the node's dtypes, the node fails on these inputs, or an input or
+        output is no tensor of numbers: it is then left in the graph, to do at run time whatever it does.
     """
     proto = onnx.NodeProto()
     ir.serde.serialize_node_into(proto, node)
     initializers = []
     for value in {value.name: value for value in node.inputs if value is not None}.values():
         array = constant(value)
-        if array is None:
+        if array is None or array.dtype == np.object_:
             return None
         initializers.append(ir.serde.serialize_tensor(ir.tensor(array, name=value.name)))
     outputs = [onnx.ValueInfoProto(name=value.name) for value in node.outputs if value.name]
@@ -52,6 +52,8 @@ def evaluate(node: ir.Node, opsets: Mapping[str, int]) -> list[np.ndarray[Any, A
     options.log_severity_level = 4
     try:
         session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        return list(session.run(None, {}))
+        results = session.run(None, {})
     except _FAULTS:
         return None
+    # A sequence comes as a list, strings as objects.
+    return results if all(isinstance(item, np.ndarray) and item.dtype != np.object_ for item in results) else None

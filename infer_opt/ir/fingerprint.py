@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+import onnx_ir as ir
+
+from infer_opt.ir.constants import content_bytes
 from infer_opt.ir.text import text
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import onnx_ir as ir
 
 __all__ = ["file_sha256", "fingerprint"]
 
@@ -27,7 +28,12 @@ def fingerprint(model: ir.Model) -> str:
         for name, value in graph.initializers.items():
             digest.update(name.encode())
             if value.const_value is not None:
-                digest.update(value.const_value.tobytes())
+                digest.update(content_bytes(value.const_value))
+        for node in graph:
+            digest.update(f"{node.name}\n".encode())
+            for _, attr in sorted(node.attributes.items()):
+                if attr.type == ir.AttributeType.TENSOR:
+                    digest.update(content_bytes(attr.as_tensor()))
     return digest.hexdigest()
 
 

@@ -50,8 +50,8 @@ def serialize(model: ir.Model) -> bytes:
 def _self_contained(model: ir.Model) -> ir.Model:
     """A copy without dtypes and shapes of inner values, and with the tensors of attributes in memory.
 
-    Every reader infers them anew. Written down, they make onnxruntime 1.32 fuse SkipLayerNormalization on CPUs, which
-    costs a BERT encoder 14 % (docs/decisions/0001-no-inner-annotations.md).
+    Every reader infers dtypes and shapes anew. Written down, they make onnxruntime 1.32 fuse SkipLayerNormalization on
+    CPUs, which costs a BERT encoder 14 % (docs/decisions/0001-no-inner-annotations.md).
     """
     copy = model.clone()
     for graph in copy.graphs():

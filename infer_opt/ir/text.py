@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
+from infer_opt.ir.constants import content_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -89,9 +91,11 @@ def _tensor(value: ir.TensorProtocol | None, *, weights: bool) -> str:
         return f"{kind} {{{', '.join(_number(item) for item in value.numpy().reshape(-1))}}}"
     if not weights:
         return kind
-    return f"{kind} sha256:{hashlib.sha256(value.tobytes()).hexdigest()[:8]}"
+    return f"{kind} sha256:{hashlib.sha256(content_bytes(value)).hexdigest()[:8]}"
 
 
 def _number(item: object) -> str:
-    # float32 numbers are printed with as many digits as tell them apart, whatever dtype they are held in
+    # As many digits as tell two numbers apart: 9 for float32 and attributes, which are float32, 17 for float64.
+    if isinstance(item, np.float64):
+        return f"{item:.17g}"
     return f"{float(item):.9g}" if isinstance(item, float | np.floating) else str(item)

@@ -49,7 +49,8 @@ class BatchNormIntoLinear(Rule):
         linear = Linear.of(match.node("inner"))
         if linear.output_rank is None or linear.channel_axis % linear.output_rank != 1:
             raise Decline("BatchNormalization normalises axis 1, which is not the channel axis here")
-        scale = gamma / np.sqrt(variance + ir.attribute(norm, "epsilon", 1e-5))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = gamma / np.sqrt(variance + ir.attribute(norm, "epsilon", 1e-5))
         return linear, *rescaled(linear, scale, beta - mean * scale)
 
     def rewrite(self, op: Builder, match: Match, facts: tuple[Linear, Array, Array | None]) -> ir.Value:

@@ -6,6 +6,8 @@ import hashlib
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from infer_opt import ir
 from infer_opt.passes.engine.base import Change
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["RANDOM_OPERATORS", "merge_equal_initializers", "merge_equal_nodes"]
+
+_BEGINNING = 16  # elements
 
 RANDOM_OPERATORS = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -22,13 +26,14 @@ RANDOM_OPERATORS = frozenset(
 def merge_equal_initializers(model: ir.Model) -> Iterator[Change]:
     """One initializer for each dtype, shape and content; the one of the outermost graph stays.
 
-    Only tensors that share dtype and shape with another are read, so distinct large weights cost nothing.
+    Only tensors that share dtype, shape and first elements with another are read whole, so distinct large weights are
+    not paged in from disk.
     """
-    alike: dict[tuple[ir.DataType, tuple[object, ...]], list[tuple[ir.Graph, ir.Value]]] = defaultdict(list)
+    alike: dict[object, list[tuple[ir.Graph, ir.Value]]] = defaultdict(list)
     for graph in model.graphs():
         for value in graph.initializers.values():
             if ir.is_constant(value) and not value.is_graph_output() and value.const_value is not None:
-                alike[value.const_value.dtype, tuple(value.const_value.shape)].append((graph, value))
+                alike[value.const_value.dtype, tuple(value.const_value.shape), _beginning(value)].append((graph, value))
     for group in alike.values():
         kept: dict[bytes, ir.Value] = {}
         for graph, value in group if len(group) > 1 else []:
@@ -39,6 +44,11 @@ def merge_equal_initializers(model: ir.Model) -> Iterator[Change]:
             value.replace_all_uses_with(first)
             del graph.initializers[str(value.name)]
             yield Change("equal initializers", (str(value.name),), f"kept `{first.name}`")
+
+
+def _beginning(value: ir.Value) -> bytes:
+    array = ir.array(value)
+    return b"" if array.dtype == np.object_ else array.reshape(-1)[:_BEGINNING].tobytes()
 
 
 def _digest(value: ir.Value) -> bytes:

@@ -34,7 +34,7 @@ class MatMulAddToGemm(Rule):
         if ir.rank(match["x"]) != _MATRIX or shape is None or len(shape) != _MATRIX:
             raise Decline("the product is not of two matrices")
         columns = shape[1]
-        if bias.size != columns or bias.ndim > _MATRIX or bias.shape[-1] != columns:
+        if bias.size != columns or bias.ndim > _MATRIX or bias.shape[-1:] != (columns,):
             raise Decline(f"the added constant has shape {list(bias.shape)}, not one number a column")
         return bias.reshape(-1)
 

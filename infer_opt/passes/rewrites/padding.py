@@ -49,7 +49,7 @@ def _pads_of(pad: ir.Node, rank: int | None) -> tuple[list[int], list[int]]:
     filling = pad.inputs[2] if len(pad.inputs) > 2 else None
     if filling is not None and ir.scalar(filling) != 0:
         raise Decline("the Pad fills with something else than zero")
-    pads = ir.constant(pad.inputs[1])
+    pads = ir.constant(pad.inputs[1]) if len(pad.inputs) > 1 else None
     if pads is None or rank is None:
         raise Decline("the width of the Pad is not known")
     axes = ir.constant(pad.inputs[3]) if len(pad.inputs) > 3 and pad.inputs[3] is not None else range(rank)

@@ -1,0 +1,46 @@
+"""`--explain`: what nearly happened in each pass, and why it did not."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from infer_opt.cli.compile import EVERY_PASS
+from infer_opt.cli.output import facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from infer_opt.report import Report
+
+__all__ = ["check_pass", "explain_passes"]
+
+
+def check_pass(name: str | None) -> None:
+    """Raises UsageError where no pass has that name."""
+    from infer_opt.passes.engine.registry import find
+
+    if name not in {None, EVERY_PASS}:
+        find(str(name))
+
+
+def explain_passes(report: Report, only: str | None) -> None:
+    """Print on stderr what each pass changed and nearly changed, and why regions kept their precision.
+
+    Args:
+        only: the name of one pass, or None for all.
+    """
+    for item in report.passes:
+        if only in {None, item.text.partition("{")[0]}:
+            rows = [(f"{count}x", rule) for rule, count in item.changes.items()]
+            rows += [("not", f"{rule} at `{node}`: {reason}") for rule, node, reason in item.misses]
+            rows += [("undone", item.undone)] if item.undone else []
+            facts(rows or [("", "nothing to do")], title=f"{item.text}:", stream=sys.stderr)
+    if only in {None, "quantize"}:
+        facts(_kept(report), title="precision of each region:", stream=sys.stderr)
+
+
+def _kept(report: Report) -> Iterator[tuple[str, str]]:
+    for region in report.plan.regions:
+        choice = report.plan.choices[region.name]
+        yield choice.precision, f"`{region.name}` ({region.op_type}): {choice.reason}"
