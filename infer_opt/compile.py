@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from infer_opt.calibrate.metrics import OutputError
-    from infer_opt.calibrate.plan import Plan
+    from infer_opt.calibrate.plan import Plan, Region
     from infer_opt.calibrate.target import Artifact, Target
     from infer_opt.calibrate.timing import Latency
     from infer_opt.passes import Observer, Step
     from infer_opt.profiles import Profile
 
-__all__ = ["Precision", "Request", "compile_model"]
+__all__ = ["Precision", "Request", "compile_model", "regions_of"]
 
 Precision = Literal["auto", "fp32", "fp16", "int8", "int4"]
 
@@ -95,6 +96,23 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     return report
 
 
+def regions_of(model: ir.Model, profile: Profile) -> tuple[Region, ...]:
+    """The kernels that a profile's device would run after the profile's graph passes, and their precisions.
+
+    Raises:
+        InputError: the device cannot run a node.
+    """
+    target: Target = targets.create(profile)
+    target.check(model)
+    optimised, _ = _legalized(profile, Pipeline.parse(profile.pipeline)).run(model)
+    return target.regions(optimised)
+
+
+def _legalized(profile: Profile, pipeline: Pipeline) -> Pipeline:
+    """The pipeline, after the opset that the backend needs."""
+    return Pipeline((*((Legalize(profile.opset.min),) if profile.opset else ()), *pipeline.passes))
+
+
 @dataclass(frozen=True)
 class _Built:
     """A plan, and the artifact that was made of it."""
@@ -129,12 +147,14 @@ class _Job:
 
     def _check_precision(self) -> None:
         wanted, offered = self.request.precision, self.request.profile.precisions
+        if self._orders_int8:
+            wanted = "int8"
         if wanted not in {"auto", *offered}:
             raise InputError(
                 f"profile `{self.request.profile.name}` offers no {wanted}; it has {', '.join(offered)}",
                 "pass --precision auto, or another --target",
             )
-        if self._wants_int8 and self.request.calib is None and self._orders_int8:
+        if self._orders_int8 and self.request.calib is None:
             raise InputError("INT8 needs samples to find its ranges", "pass --calib PATH, or --precision fp32")
 
     @property
@@ -174,10 +194,9 @@ class _Job:
         observers: list[Observer] = [] if self.request.dump_ir is None else [DumpGraphs(self.request.dump_ir)]
         if self.original is not None:
             observers.append(_KeepsOutputs(Equality(self.original, self.samples.for_equality())))
-        opset = self.request.profile.opset
-        passes = (*((Legalize(opset.min),) if opset else ()), *self.pipeline.passes)
-        with self.stages("passes", len(passes)) as advance:
-            model, steps = Pipeline(passes).run(self.source, [*observers, _Advance(advance)])
+        pipeline = _legalized(self.request.profile, self.pipeline)
+        with self.stages("passes", len(pipeline.passes)) as advance:
+            model, steps = pipeline.run(self.source, [*observers, _Advance(advance)])
         self.warnings += [f"pass `{step.ran}` was undone: {step.undone}" for step in steps if step.undone]
         return model, steps
 
@@ -186,16 +205,16 @@ class _Job:
         with self.stages("plan"):
             regions = self.target.regions(model)
             unchanged = planner.float_plan(regions)
-        if not self._wants_int8 or self.samples.calibration is None:
-            if self._wants_int8:
-                self.warnings.append("INT8 was not tried: it needs samples (--calib)")
+        self._check_order(regions)
+        calibration = self.samples.calibration if self._tries_int8(regions) else None
+        if calibration is None:
             return [(unchanged, model)]
         values = planner.watched_values(model, regions)
-        with self.stages("calibrate", len(self.samples.calibration)) as advance:
+        with self.stages("calibrate", len(calibration)) as advance:
             found = collect(
                 model,
                 values,
-                self.samples.calibration,
+                calibration,
                 threads=self.threads,
                 seed=self.request.seed,
                 advance=advance,
@@ -204,6 +223,30 @@ class _Job:
         with self.stages("plan"):
             quantized = planner.integer_plan(model, regions, found.sketches, self._quantize.ranges)
         return [(quantized, model)] if self._orders_int8 else [(unchanged, model), (quantized, model)]
+
+    def _check_order(self, regions: Sequence[Region]) -> None:
+        """A precision that was asked for by name, and that nothing can have, is an error and no quiet float model."""
+        wanted = "int8" if self._orders_int8 else self.request.precision
+        if wanted in {"auto", "fp32"} or any(wanted in region.precisions for region in regions):
+            return
+        name, backend = self.request.profile.name, self.request.profile.backend
+        reasons = Counter(region.reason or f"the {backend} backend does not write it yet" for region in regions)
+        why = f": {reasons.most_common(1)[0][0]}" if reasons else ""
+        raise InputError(
+            f"no part of `{self.request.model}` can run at {wanted} on `{name}`{why}", "pass --precision auto"
+        )
+
+    def _tries_int8(self, regions: Sequence[Region]) -> bool:
+        """Whether INT8 is a candidate; where only samples or verification are missing, a warning says so."""
+        if not self._wants_int8 or not any("int8" in region.precisions for region in regions):
+            return False
+        if self.samples.calibration is None:
+            self.warnings.append("INT8 was not tried: it needs samples (--calib)")
+            return False
+        if self.original is None and not self._orders_int8:
+            self.warnings.append("INT8 was not tried: unverified, nothing tells whether it is right enough")
+            return False
+        return True
 
     def original_as_candidate(self) -> list[tuple[Plan, ir.Model]]:
         """The model as it came, where latency decides and no order was given: graph passes may not pay either."""

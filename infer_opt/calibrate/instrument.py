@@ -1,7 +1,7 @@
 """A copy of a model that reports on its inner values while it runs, without ever handing them out whole.
 
-Beside each value stand its minimum, maximum and sum, and an evenly spaced subsample of its elements. Activations are
-freed as the run goes on, as in any inference, so memory does not grow with the number of values watched.
+Beside each value stand its minimum, maximum and sum, and an evenly spaced subsample of its elements. Run with
+`Runner(lean=True)`, values are freed as the run goes on, so memory does not grow with the number that is watched.
 """
 
 from __future__ import annotations
@@ -72,13 +72,16 @@ class _Builder:
     def __init__(self, model: ir.Model, names: ir.Names) -> None:
         self._graph, self._names = model.graph, names
         self._constants: dict[tuple[int, ...], ir.Value] = {}
-        self._starts: dict[tuple[tuple[int, ...], ir.Value], ir.Value] = {}
+        self._shared: dict[tuple[str | ir.Value, ...], ir.Value] = {}
+        self._first = next(iter(self._graph), None)
+        self._made: list[ir.Node] = []
         self.offsets = ir.Value(
             name=names.fresh("probe_offsets"), type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([OFFSETS])
         )
         self._graph.inputs.append(self.offsets)
 
     def watch(self, value: ir.Value, probe: Probe) -> Probe:
+        """Right behind the node that makes the value, so that the value can be freed once it was looked at."""
         for op_type, output in (("ReduceMax", probe.maximum), ("ReduceMin", probe.minimum), ("ReduceSum", probe.sum)):
             self._output(self._node(op_type, [value], output, {"keepdims": 0}))
         shape = ir.dims(value)
@@ -86,6 +89,8 @@ class _Builder:
             self._output(self._flat_subsample(value, probe))
         else:
             self._output(self._lattice(value, [int(size) for size in shape if isinstance(size, int)], probe))
+        self._insert(self._made, value.producer())
+        self._made = []
         return probe
 
     def _lattice(self, value: ir.Value, shape: list[int], probe: Probe) -> ir.Value:
@@ -94,29 +99,54 @@ class _Builder:
         axes = tuple(axis for axis, step in enumerate(steps) if step > 1)
         if not axes:
             return self._node("Identity", [value], probe.subsample)
-        return self._sliced(value, axes, self._constant(*(steps[axis] for axis in axes)), probe)
+        by = self._constant(*(steps[axis] for axis in axes))
+        return self._sliced(value, axes, self._ahead("Mod", self._drawn(*axes), by), by, probe)
 
     def _flat_subsample(self, value: ir.Value, probe: Probe) -> ir.Value:
         """The same for a shape known only at run time: every n-th element of the flattened value."""
         flat = self._node("Reshape", [value, self._constant(-1)], f"{probe.subsample}/flat")
         size = self._node("Size", [value], f"{probe.subsample}/size")
         share = self._node("Div", [size, self._constant(SUBSAMPLE)], f"{probe.subsample}/share")
-        return self._sliced(flat, (0,), self._node("Add", [share, self._constant(1)], f"{probe.subsample}/step"), probe)
+        by = self._node("Add", [share, self._constant(1)], f"{probe.subsample}/step")
+        start = self._node("Mod", [self._drawn(0), by], f"{probe.subsample}/start")
+        return self._sliced(flat, (0,), start, by, probe)
 
-    def _sliced(self, value: ir.Value, axes: tuple[int, ...], steps: ir.Value, probe: Probe) -> ir.Value:
-        if (axes, steps) not in self._starts:  # values of one shape share it
-            drawn = self._node("Gather", [self.offsets, self._constant(*axes)], f"{probe.subsample}/drawn")
-            self._starts[axes, steps] = self._node("Mod", [drawn, steps], f"{probe.subsample}/starts")
-        bounds = [self._starts[axes, steps], self._constant(*[_END] * len(axes)), self._constant(*axes), steps]
+    def _drawn(self, *axes: int) -> ir.Value:
+        return self._ahead("Gather", self.offsets, self._constant(*axes))
+
+    def _sliced(
+        self, value: ir.Value, axes: tuple[int, ...], starts: ir.Value, steps: ir.Value, probe: Probe
+    ) -> ir.Value:
+        bounds = [starts, self._constant(*[_END] * len(axes)), self._constant(*axes), steps]
         return self._node("Slice", [value, *bounds], probe.subsample)
+
+    def _ahead(self, op_type: str, *inputs: ir.Value) -> ir.Value:
+        """A node that probes share, in front of all others: onnxruntime would merge equal ones, and run them late."""
+        key: tuple[str | ir.Value, ...] = (op_type, *inputs)
+        if key not in self._shared:
+            name = self._names.fresh("probe_shared")
+            node = ir.make_node(op_type, inputs, name=name)
+            node.outputs[0].name = name
+            self._insert([node], None)
+            self._shared[key] = node.outputs[0]
+        return self._shared[key]
 
     def _node(
         self, op_type: str, inputs: list[ir.Value], output: str, attributes: dict[str, int] | None = None
     ) -> ir.Value:
         node = ir.make_node(op_type, inputs, attributes or {}, name=self._names.fresh(output))
         node.outputs[0].name = output
-        self._graph.append(node)
+        self._made.append(node)
         return node.outputs[0]
+
+    def _insert(self, nodes: list[ir.Node], producer: ir.Node | None) -> None:
+        """Behind `producer`, or in front of the model's own nodes."""
+        if producer is not None:
+            self._graph.insert_after(producer, nodes)
+        elif self._first is not None:
+            self._graph.insert_before(self._first, nodes)
+        else:
+            self._graph.extend(nodes)
 
     def _output(self, value: ir.Value) -> None:
         value.type = ir.TensorType(ir.DataType.FLOAT)

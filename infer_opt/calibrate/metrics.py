@@ -122,4 +122,4 @@ _FEWEST_CLASSES = 2
 
 
 def _is_class_scores(output: Array) -> bool:
-    return output.ndim == 2 and output.shape[1] >= _FEWEST_CLASSES
+    return output.ndim == 2 and output.shape[0] > 0 and output.shape[1] >= _FEWEST_CLASSES

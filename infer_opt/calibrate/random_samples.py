@@ -17,6 +17,9 @@ __all__ = ["RandomSamples", "random_samples"]
 
 _COUNT = 8
 _FREE_DIMENSION = 16
+# Of an image's height and width: most convolutional networks halve it five times, and join what comes of it again.
+_FREE_IMAGE_DIMENSION = 64
+_IMAGE_RANK = 4
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,8 @@ class RandomSamples(SampleSet):
 def random_samples(source: str, inputs: Sequence[InputSpec], seed: int) -> RandomSamples:
     """8 feeds: floats are standard normal, integers 0 or 1, bools either, all from `seed`.
 
-    Fixed dimensions are kept. A free one is 1 in the place of dimension 0 and 16 elsewhere; a symbol has one
-    size wherever it stands, that of dimension 0 if it stands there at all.
+    Fixed dimensions are kept. A free one is 1 in the place of dimension 0 and 16 elsewhere, or 64 where a symbol stands
+    in an input of rank 4; a symbol has one size wherever it stands, that of dimension 0 if it stands there at all.
 
     Raises:
         UsageError: the seed is negative.
@@ -60,6 +63,7 @@ def random_samples(source: str, inputs: Sequence[InputSpec], seed: int) -> Rando
     if seed < 0:
         raise UsageError(f"the seed `{seed}` is negative", "pass 0 or more")
     batches = {spec.shape[0] for spec in inputs if spec.shape}
+    images = {dim for spec in inputs if spec.shape and len(spec.shape) == _IMAGE_RANK for dim in (*spec.shape, None)}
     shapes: list[tuple[int, ...]] = []
     for spec in inputs:
         if spec.shape is None:
@@ -72,14 +76,16 @@ def random_samples(source: str, inputs: Sequence[InputSpec], seed: int) -> Rando
                 f"the input `{spec.name}` is {spec.dtype.name}, for which no random samples can be made",
                 "pass real samples",
             )
-        shapes.append(tuple(_size(dim, axis, batches) for axis, dim in enumerate(spec.shape)))
+        shapes.append(tuple(_size(dim, axis, batches, images) for axis, dim in enumerate(spec.shape)))
     return RandomSamples(source, tuple(inputs), tuple(shapes), seed)
 
 
-def _size(dim: int | str | None, axis: int, batches: set[int | str | None]) -> int:
+def _size(dim: int | str | None, axis: int, batches: set[int | str | None], images: set[int | str | None]) -> int:
     if isinstance(dim, int):
         return dim
-    return 1 if axis == 0 or (dim is not None and dim in batches) else _FREE_DIMENSION
+    if axis == 0 or (dim is not None and dim in batches):
+        return 1
+    return _FREE_IMAGE_DIMENSION if dim in images else _FREE_DIMENSION
 
 
 def _draw(generator: np.random.Generator, spec: InputSpec, shape: tuple[int, ...]) -> NDArray[Any]:

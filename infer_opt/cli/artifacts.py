@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.sample_set import InputSpec
     from infer_opt.profiles import Profile
 
-__all__ = ["Compiled", "open_artifact", "onnx_file"]
+__all__ = ["Compiled", "onnx_file", "open_artifact"]
 
 
 @dataclass(frozen=True)
@@ -70,24 +70,31 @@ def open_artifact(folder: Path) -> Compiled:
         BrokenArtifactError: a file is missing or was changed.
         InputError: the folder is none that infer-opt wrote.
     """
-    from infer_opt import profiles, report, targets
+    from infer_opt import report, targets
+    from infer_opt.profiles import Profile
+    from infer_opt.profiles.tables import faults, from_table
 
     if not folder.is_dir():
-        raise InputError(
-            f"`{folder}` is {'not a folder' if folder.exists() else 'not there'}",
-            "name a folder that `infer-opt compile` wrote",
-        )
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise InputError(f"`{folder}` {what}", "name a folder that `infer-opt compile` wrote")
     manifest = report.read_manifest(folder)
-    return Compiled(folder, manifest, profiles.from_manifest(manifest.get("profile"), str(folder), targets.backends()))
+    table = manifest["profile"]
+    for fault in faults(Profile, table):
+        raise InputError(f"`{folder / report.MANIFEST}`: {fault.message}", "compile the model again")
+    if table["backend"] not in targets.backends():
+        raise InputError(f"`{folder}` is for the backend `{table['backend']}`, which is not here", "update infer-opt")
+    return Compiled(folder, manifest, from_table(Profile, table))
 
 
 def onnx_file(path: Path) -> Path:
-    """The ONNX file at a path: the file itself, or the one inside an artifact folder."""
-    from infer_opt import report
+    """The ONNX file at a path: the file itself, or the one inside an artifact folder.
 
+    Raises:
+        InputError: the artifact holds none; as `open_artifact` besides.
+    """
     if not path.is_dir():
         return path
-    main = path / str(report.read_manifest(path).get("model"))
+    main = path / str(open_artifact(path).manifest["model"])
     if main.suffix != ".onnx":
         raise InputError(f"`{main}` is no ONNX file", "name the ONNX file that was compiled")
     return main

@@ -19,6 +19,7 @@ from infer_opt.cli.choices import (
     budget_number,
     load_profile,
 )
+from infer_opt.cli.explain import EVERY_PASS, check_pass, explain_passes
 from infer_opt.cli.output import write, write_json
 from infer_opt.errors import BudgetError, InputError, UsageError
 
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
     from infer_opt.profiles import Profile
     from infer_opt.report import Report
 
-__all__ = ["EVERY_PASS", "compile_command"]
-
-EVERY_PASS = "all"  # noqa: S105 - of `--explain`, and no password
+__all__ = ["compile_command"]
 
 
 def compile_command(
@@ -185,7 +184,6 @@ def _make(out: Path) -> bool:
 
 def _compile(requests: Sequence[Request], explain: str | None, *, as_json: bool) -> None:
     """Compile one after the other; what was made is told even where a later one fails."""
-    from infer_opt.cli.explain import check_pass, explain_passes
     from infer_opt.cli.progress import progress
     from infer_opt.cli.summary import summarise
     from infer_opt.compile import compile_model

@@ -138,11 +138,11 @@ def _print(table: dict[str, Any]) -> None:
     ]
     listing(("profile", "backend", "timed on this host"), rows)
     write("")
-    rows = [
+    tools = [
         (tool["name"], _state(tool), tool["use"], "" if tool["found"] else tool["install"])
         for tool in table["toolchains"]
     ]
-    listing(("toolchain", "state", "for", "to install"), rows)
+    listing(("toolchain", "state", "for", "to install"), tools)
 
 
 def _state(tool: dict[str, Any]) -> str:

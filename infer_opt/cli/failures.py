@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import shlex
 import sys
 import tempfile
@@ -43,23 +44,24 @@ def from_typer(error: typer.TyperException, command: str) -> UsageError:
         command: `infer-opt`, with the command where one was named.
     """
     message, _, meant = error.format_message().rstrip("?").partition(" Did you mean ")
-    message = message.strip().rstrip(".")
-    near = [meant] if meant else [f"'{name}'" for name in getattr(error, "possibilities", None) or ()]
+    options: Sequence[str] = getattr(error, "possibilities", None) or ()
+    near = [meant] if meant else [f"'{name}'" for name in options]
     hint = f"did you mean {' or '.join(near)}?" if near else f"see '{command} --help'"
-    if getattr(error, "possibilities", None):
-        message = message.partition(" (Possible options:")[0]
-    return UsageError(_ticked(message[:1].lower() + message[1:]), _ticked(hint))
+    message = message.partition(" (Possible options:")[0].strip().rstrip(".").replace("Value error, ", "")
+    # Sentences become parts of one, and names stand in backticks as everywhere else.
+    message = re.sub(r"(^|: )([A-Z])(?=[a-z])", lambda match: match[1] + match[2].lower(), message)
+    message = re.sub(r"^(no such option:) (\S+)$", r"\1 '\2'", message)
+    return UsageError(message.replace("'", "`"), hint.replace("'", "`"))
 
 
-def _ticked(text: str) -> str:
-    """Names in backticks, as everywhere else, where typer quotes them."""
-    return text.replace("'", "`")
-
-
-def from_environment(error: OSError | MemoryError) -> InputError | None:
+def from_environment(error: Exception) -> InputError | None:
     """The error for what the machine, not infer-opt, is at fault for; None for anything else."""
     if isinstance(error, MemoryError):
         return InputError("out of memory", "use a machine with more, or fewer samples or threads")
+    if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("infer_opt"):
+        return InputError(f"the package `{error.name}` is missing", "install it, or all of infer-opt again")
+    if not isinstance(error, OSError):
+        return None
     where = f"`{error.filename}`" if error.filename else "a file"
     if error.errno in _FULL:
         return InputError(f"{where} cannot be written: {error.strerror}", "free some space, or pass another --out")

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 import warnings
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from infer_opt import __version__
 from infer_opt.cli import bench, compile, doctor, inspect, passes, profiles, verify  # noqa: A004 - the command's name
+from infer_opt.cli.explain import EVERY_PASS
 from infer_opt.cli.failures import from_environment, from_typer, show, show_bug
 from infer_opt.cli.output import note, write
-from infer_opt.errors import InputError, UserError
+from infer_opt.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import FrameType
 
 __all__ = ["app", "main", "run"]
 
 _PROGRAM = "infer-opt"
 _USAGE = 2
 _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-_TERMINATED = 143
-_OPTIONAL_VALUE = ("--explain", compile.EVERY_PASS)
+_OPTIONAL_VALUE = ("--explain", EVERY_PASS)
 
 app = typer.Typer(
     add_completion=False,
@@ -81,12 +83,8 @@ def run(arguments: Sequence[str]) -> int:
         return show(from_typer(error, context.command_path if context else _PROGRAM))
     except UserError as error:
         return show(error)
-    except ModuleNotFoundError as error:
-        if (error.name or "infer_opt").startswith("infer_opt"):
-            return show_bug(error, arguments, known)
-        return show(InputError(f"the package `{error.name}` is missing", "see what is with `infer-opt doctor`"))
     except Exception as error:  # noqa: BLE001 - the one place that tells bugs from faults of the environment
-        fault = from_environment(error) if isinstance(error, OSError | MemoryError) else None
+        fault = from_environment(error)
         return show(fault) if fault else show_bug(error, arguments, known)
     if code == _INTERRUPTED:
         note("interrupted")
@@ -98,16 +96,13 @@ def _settle() -> None:
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
     logging.getLogger().setLevel(logging.ERROR)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="surrogateescape" if stream is sys.stdout else "backslashreplace")
-    signal.signal(signal.SIGTERM, _terminate)
-
-
-def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
-    """Leave through the `finally` blocks, so that no half-made folder stays behind."""
-    del signum, frame
-    raise SystemExit(_TERMINATED)
+    if sys.stdout is None or sys.stderr is None:  # the caller closed it
+        nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
+        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")
+    # Like Ctrl-C, it then goes through the `finally` blocks, and no half-made folder stays behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _with_value(arguments: Sequence[str]) -> list[str]:

@@ -30,7 +30,8 @@ class Bars:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-            task = bars.add_task(name, total=total)
+        one = total == 1  # a stage of one step has no share to show, only that it goes on
+        columns = [TextColumn("{task.description:<10}"), BarColumn(), *([] if one else [MofNCompleteColumn()])]
+        with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars:
+            task = bars.add_task(name, total=None if one else total)
             yield lambda: bars.advance(task)

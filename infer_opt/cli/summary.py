@@ -72,6 +72,6 @@ def error_text(error: OutputError) -> str:
     if not error.floats:
         return f"{name} {error.unequal} of {error.elements} elements differ" if error.unequal else f"{name} equal"
     if error.noise == 0:
-        return f"{name} equal"
+        return f"{name} equal, bit for bit"
     text = f"{name} SQNR {error.sqnr:.1f} dB, largest difference {error.largest:.3g}"
     return text if error.agreement is None else f"{text}, top class agrees on {error.agreement:.1%}"

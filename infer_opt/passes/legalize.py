@@ -35,9 +35,9 @@ class Legalize(Pass):
         changes = list(_drop_unused_domains(model))
         current = model.opset_imports[""]
         if current < self.opset:
-            if current < NEWEST < self.opset:
+            if self.opset > NEWEST:
                 raise InputError(
-                    f"opset {current} cannot be raised beyond {NEWEST}; the profile asks for {self.opset}",
+                    f"opset {current} cannot be raised to {self.opset}, only up to {NEWEST}",
                     f"export the model with opset {self.opset}",
                 )
             changes += _raise(model, current, self.opset)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from infer_opt.report.manifest import MANIFEST, Manifest, read_manifest, write_manifest
-from infer_opt.report.report import REPORT, PassReport, Report, write_report
+from infer_opt.report.manifest import MANIFEST, BrokenArtifactError, Manifest, read_manifest, write_manifest
+from infer_opt.report.report import REPORT, PassReport, Report, error_table, write_report
 
 __all__ = [
     "MANIFEST",
     "REPORT",
+    "BrokenArtifactError",
     "Manifest",
     "PassReport",
     "Report",
+    "error_table",
     "read_manifest",
     "write_manifest",
     "write_report",

@@ -12,7 +12,7 @@ from infer_opt.errors import InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["MANIFEST", "Manifest", "read_manifest", "write_manifest"]
+__all__ = ["MANIFEST", "BrokenArtifactError", "Manifest", "read_manifest", "write_manifest"]
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
@@ -75,11 +75,16 @@ def _layout(port: ir.Port) -> str | None:
     return ("NCHW" if first else "NHWC") if first != last else None
 
 
+class BrokenArtifactError(InputError):
+    """A file of an artifact is missing, or holds other bytes than `compile` wrote."""
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of an artifact folder; every file it lists is there, with the bytes it had.
 
     Raises:
-        InputError: the folder holds no manifest, or a file is missing or was changed.
+        InputError: the folder holds no manifest of this version.
+        BrokenArtifactError: a file is missing or was changed.
     """
     path = folder / MANIFEST
     if not path.is_file():
@@ -87,12 +92,18 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         entries = [(str(entry["path"]), str(entry["sha256"])) for entry in content["files"]]
+        whole = content["schema"] == SCHEMA and content.keys() >= _KEYS
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
-        raise InputError(f"`{path}` is not a manifest of infer-opt", "compile the model again") from None
+        whole = False
+    if not whole or content["model"] not in dict(entries):
+        raise InputError(f"`{path}` is not a manifest of this version of infer-opt", "compile the model again")
     for name, digest in entries:
         file = folder / name
         if not file.resolve().is_relative_to(folder.resolve()) or not file.is_file():
-            raise InputError(f"`{folder}`: the artifact's file `{name}` is missing", "compile the model again")
+            raise BrokenArtifactError(f"`{folder}`: the artifact's file `{name}` is missing", "compile the model again")
         if ir.file_sha256(file) != digest:
-            raise InputError(f"`{folder}`: `{name}` is not what was compiled", "compile the model again")
+            raise BrokenArtifactError(f"`{folder}`: `{name}` is not what was compiled", "compile the model again")
     return content
+
+
+_KEYS = {"model", "source", "profile", "run", "inputs", "outputs", "checked"}

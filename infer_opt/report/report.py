@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.timing import Latency
 
-__all__ = ["REPORT", "PassReport", "Report", "write_report"]
+__all__ = ["REPORT", "PassReport", "Report", "error_table", "write_report"]
 
 REPORT = "report.json"
 SCHEMA = 1
@@ -94,7 +94,7 @@ class Report:
             "budget_faults": list(self.budget_faults),
             "bytes": {"original": self.original_bytes, "artifact": self.artifact_bytes},
             "latency": self._latency(),
-            "outputs": [_error(error) for error in self.best.errors],
+            "outputs": [error_table(error) for error in self.best.errors],
             "samples": self.samples,
             "candidates": [_candidate(item) for item in self.candidates],
             "passes": [asdict(item) | {"misses": [list(miss) for miss in item.misses]} for item in self.passes],
@@ -127,7 +127,8 @@ def _candidate(item: Judged) -> dict[str, Any]:
     }
 
 
-def _error(error: OutputError) -> dict[str, Any]:
+def error_table(error: OutputError) -> dict[str, Any]:
+    """The error of one output, JSON-able."""
     return {
         "name": error.name,
         "sqnr_db": round(error.sqnr, 2) if error.floats else None,

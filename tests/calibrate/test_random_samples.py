@@ -14,7 +14,7 @@ IDS = InputSpec("ids", np.dtype("i8"), (None, "length"))
 
 
 def test_dimensions() -> None:
-    """Fixed ones stay; free ones are 1 for dimension 0 and 16 elsewhere, a symbol the same everywhere."""
+    """Fixed ones stay; free ones are 1 for dimension 0, 64 in images, 16 elsewhere; a symbol is the same everywhere."""
     turned = InputSpec("turned", np.dtype("f4"), ("length", "batch", 2))
     scalar = InputSpec("scalar", np.dtype("f4"), ())
     samples = load_samples("random", [FLOATS, IDS, turned, scalar])
@@ -22,13 +22,15 @@ def test_dimensions() -> None:
     for feed in samples:
         # `length` is dimension 0 of `turned`, so it is 1 in all three.
         assert [feed[n].shape for n in ("floats", "ids", "turned", "scalar")] == [
-            (1, 3, 1, 16),
+            (1, 3, 1, 64),
             (1, 1),
             (1, 1, 2),
             (),
         ]
     [first, *_] = load_samples("random", [FLOATS, IDS])
-    assert (first["floats"].shape, first["ids"].shape) == ((1, 3, 16, 16), (1, 16))
+    assert (first["floats"].shape, first["ids"].shape) == ((1, 3, 64, 64), (1, 64))
+    sentence = InputSpec("ids", np.dtype("i8"), ("batch", "words"))
+    assert next(iter(load_samples("random", [sentence])))["ids"].shape == (1, 16)
 
 
 def test_values() -> None:

@@ -40,7 +40,9 @@ class BatchNormIntoLinear(Rule):
 
     def check(self, match: Match) -> tuple[Linear, Array, Array | None]:
         norm = match.root
-        if ir.attribute(norm, "training_mode", 0) or any(value.uses() for value in norm.outputs[1:]):
+        if ir.attribute(norm, "training_mode", 0) or any(
+            value.uses() or value.is_graph_output() for value in norm.outputs[1:]
+        ):
             raise Decline("BatchNormalization is in training mode")
         parameters = [ir.constant(value) for value in norm.inputs[1:5]]
         if any(item is None for item in parameters):
@@ -49,9 +51,9 @@ class BatchNormIntoLinear(Rule):
         linear = Linear.of(match.node("inner"))
         if linear.output_rank is None or linear.channel_axis % linear.output_rank != 1:
             raise Decline("BatchNormalization normalises axis 1, which is not the channel axis here")
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):  # what is not finite is declined
             scale = gamma / np.sqrt(variance + ir.attribute(norm, "epsilon", 1e-5))
-        return linear, *rescaled(linear, scale, beta - mean * scale)
+            return linear, *rescaled(linear, scale, beta - mean * scale)
 
     def rewrite(self, op: Builder, match: Match, facts: tuple[Linear, Array, Array | None]) -> ir.Value:
         return rebuild(op, facts[0], match["x"], facts[1], facts[2])
@@ -74,9 +76,8 @@ class ConstantIntoLinear(Rule):
         if constant is None:
             raise Decline(f"`{match['c'].name}` is not a constant")
         linear = Linear.of(match.node("inner"))
-        with np.errstate(divide="ignore"):
-            scale, shift = self.affine(per_channel(constant, linear))
-        weight, bias = rescaled(linear, scale, shift)
+        with np.errstate(all="ignore"):  # what is not finite is declined
+            weight, bias = rescaled(linear, *self.affine(per_channel(constant, linear)))
         if self.linear == "MatMul" and bias is not None:
             raise Decline("MatMul has no bias")
         return linear, weight, bias

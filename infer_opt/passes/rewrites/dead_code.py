@@ -31,6 +31,7 @@ def _clean(graph: ir.Graph) -> Iterator[Change]:
     for name, value in list(graph.initializers.items()):
         if not value.uses() and not value.is_graph_output() and not value.is_graph_input():
             del graph.initializers[name]
+            yield Change("dead initializer", (name,))
 
 
 def _detach(graph: ir.Graph) -> None:

@@ -14,13 +14,30 @@ from infer_opt.passes.engine.base import Change
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["RANDOM_OPERATORS", "merge_equal_initializers", "merge_equal_nodes"]
+__all__ = ["is_random", "merge_equal_initializers", "merge_equal_nodes"]
 
 _BEGINNING = 16  # elements
 
-RANDOM_OPERATORS = frozenset(
+_RANDOM_OPERATORS = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
+_PLAIN_ATTRIBUTES = frozenset(
+    {
+        ir.AttributeType.FLOAT,
+        ir.AttributeType.FLOATS,
+        ir.AttributeType.INT,
+        ir.AttributeType.INTS,
+        ir.AttributeType.STRING,
+        ir.AttributeType.STRINGS,
+    }
+)
+
+
+def is_random(node: ir.Node) -> bool:
+    """Whether two runs of a node may differ: a random operator, or a Dropout in training mode."""
+    if node.op_type == "Dropout" and len(node.inputs) > 2:
+        return node.inputs[2] is not None and ir.scalar(node.inputs[2]) is not False
+    return node.op_type in _RANDOM_OPERATORS
 
 
 def merge_equal_initializers(model: ir.Model) -> Iterator[Change]:
@@ -54,13 +71,14 @@ def _beginning(value: ir.Value) -> bytes:
 def _digest(value: ir.Value) -> bytes:
     tensor = value.const_value
     assert tensor is not None  # noqa: S101 - only constants with content are grouped
-    if tensor.dtype == ir.DataType.STRING:
-        return repr(tensor.numpy().tolist()).encode()
-    return hashlib.sha256(tensor.tobytes()).digest()
+    return hashlib.sha256(ir.content_bytes(tensor)).digest()
 
 
 def merge_equal_nodes(model: ir.Model) -> Iterator[Change]:
-    """Common subexpression elimination within each graph. Random operators and control flow are left alone."""
+    """Common subexpression elimination within each graph.
+
+    Random operators, control flow and operators outside the ONNX standard, which may be either, are left alone.
+    """
     for graph in model.graphs():
         first_of: dict[object, ir.Node] = {}
         for node in graph:
@@ -85,16 +103,16 @@ def _merge(node: ir.Node, first: ir.Node) -> bool:
 
 
 def _key(node: ir.Node) -> object | None:
-    if node.op_type in RANDOM_OPERATORS or not node.outputs:
+    if is_random(node) or not ir.operator_known(node.op_type, node.domain):
         return None
     attributes: list[object] = []
     for name, attr in sorted(node.attributes.items()):
-        if attr.type in {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS} or attr.is_ref():
-            return None
         if attr.type == ir.AttributeType.TENSOR:
             tensor = attr.as_tensor()
-            attributes.append((name, tensor.dtype, tuple(tensor.shape), tensor.tobytes()))
-        else:
+            attributes.append((name, tensor.dtype, tuple(tensor.shape), ir.content_bytes(tensor)))
+        elif attr.type in _PLAIN_ATTRIBUTES:
             attributes.append((name, attr.type, repr(attr.value)))
+        else:
+            return None
     present = tuple(bool(value.name) for value in node.outputs)
     return (node.op_identifier(), tuple(id(value) for value in node.inputs), tuple(attributes), present)

@@ -9,15 +9,15 @@ import numpy as np
 
 from infer_opt import ir
 from infer_opt.passes.engine.base import Change, Miss
-from infer_opt.passes.rewrites.duplicates import RANDOM_OPERATORS
+from infer_opt.passes.rewrites.duplicates import is_random
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["fold_constants"]
 
-# Never folded: what they give is not fixed, or folding them would undo a quantized weight.
-_NEVER = RANDOM_OPERATORS | {"Constant", "DequantizeLinear", "QuantizeLinear", "Identity"}
+# Never folded: other rewrites deal with them, or folding them would undo a quantized weight.
+_NEVER = frozenset({"Constant", "DequantizeLinear", "QuantizeLinear", "Identity"})
 # The output's size depends on the content of the inputs, and never exceeds rank times their size.
 _SELECTING = frozenset({"Compress", "NonZero", "Unique"})
 
@@ -32,7 +32,7 @@ def fold_constants(model: ir.Model, limit_bytes: int) -> Iterator[Change | Miss]
     names = ir.Names(model)
     for graph in model.graphs():
         for node in graph:
-            if node.domain or node.op_type in _NEVER or any(ir.inner_graphs(node)):
+            if node.domain or node.op_type in _NEVER or is_random(node) or any(ir.inner_graphs(node)):
                 continue
             results = _from_shapes(node)
             if results is None and node.inputs and _all_constant(node):
@@ -121,8 +121,8 @@ _STRING = 8  # ONNX element type of strings, which have no fixed width
 
 
 def _computed_elements(node: ir.Node) -> int | None:
-    if node.op_type in {"ConstantOfShape", "Expand"}:
-        shape = ir.constant(node.inputs[-1])
+    if node.op_type == "ConstantOfShape":
+        shape = ir.constant(node.inputs[0])
         return None if shape is None else math.prod(int(d) for d in shape)
     if node.op_type in _SELECTING:
         source = ir.constant(node.inputs[0])
@@ -152,7 +152,7 @@ def _from_shapes(node: ir.Node) -> list[np.ndarray[Any, Any]] | None:
 def _slice_of_shape(node: ir.Node) -> list[np.ndarray[Any, Any]] | None:
     known = shape_of(node.inputs[0])
     bounds = [ir.constant(value) for value in node.inputs[1:]]
-    if known is None or any(bound is None or bound.size != 1 for bound in bounds):
+    if known is None or len(bounds) < 2 or any(bound is None or bound.size != 1 for bound in bounds):
         return None
     numbers = [int(bound.reshape(())) for bound in bounds if bound is not None]
     step = numbers[3] if len(numbers) > 3 else 1

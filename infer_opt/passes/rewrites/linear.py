@@ -42,11 +42,13 @@ class Linear:
         """The view of a node.
 
         Raises:
-            Decline: weight or bias is not constant, or the bias is not one number a channel.
+            Decline: weight or bias is not constant, holds integers, or the bias is not one number a channel.
         """
         weight = ir.constant(node.inputs[1])
         if weight is None:
             raise Decline(f"the weight of `{node.name}` is not a constant")
+        if weight.dtype.kind in "iu":
+            raise Decline(f"the weight of `{node.name}` holds integers")
         if node.op_type == "MatMul" and weight.ndim != 2:
             raise Decline(f"the weight of `{node.name}` is no matrix")
         channels = _channels(node, weight)
@@ -125,11 +127,10 @@ def rescaled(linear: Linear, scale: Array, shift: Array) -> tuple[Array, Array |
 
 
 def _narrow(exact: Array, dtype: np.dtype[Any]) -> Array:
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        rounded = exact.astype(dtype)
-    if not np.isfinite(rounded).all():
+    rounded = exact.astype(dtype)
+    if not np.isfinite(rounded.astype(np.float64)).all():
         raise Decline(f"a fused weight would overflow {dtype}")
-    if bool(((rounded == 0) & (np.abs(exact) > np.finfo(dtype).tiny ** 2)).any()):
+    if bool(((rounded == 0) & (exact != 0)).any()):
         raise Decline(f"a fused weight would vanish in {dtype}")
     return rounded
 

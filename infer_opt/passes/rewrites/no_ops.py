@@ -8,6 +8,7 @@ import numpy as np
 
 from infer_opt import ir
 from infer_opt.passes.engine.base import Change
+from infer_opt.passes.rewrites.duplicates import is_random
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,8 +51,7 @@ def _lone_input(node: ir.Node) -> ir.Value | None:
 
 
 def _dropout(node: ir.Node) -> ir.Value | None:
-    training = node.inputs[2] if len(node.inputs) > 2 else None
-    return node.inputs[0] if training is None or ir.scalar(training) is False else None
+    return None if is_random(node) else node.inputs[0]
 
 
 def _cast(node: ir.Node) -> ir.Value | None:
@@ -64,7 +64,7 @@ def _same_fixed_shape(node: ir.Node) -> ir.Value | None:
 
     One symbolic dimension may differ in name only where the rest is fixed and equal: the element count then fixes it.
     """
-    before, after = ir.dims(node.inputs[0]), ir.dims(node.outputs[0])
+    before, after = ir.dims(node.inputs[0]), _proven_dims(node.outputs[0])
     if before is None or after is None or len(before) != len(after):
         return None
     differing = [(a, b) for a, b in zip(before, after, strict=True) if not (a == b and a is not None)]
@@ -72,6 +72,14 @@ def _same_fixed_shape(node: ir.Node) -> ir.Value | None:
     if not differing or (reorders_nothing and len(differing) == 1 and _open(differing[0])):
         return node.inputs[0]
     return None
+
+
+def _proven_dims(output: ir.Value) -> tuple[int | str | None, ...] | None:
+    """Dimensions without the symbols that the file declares for an output: exporters name them as they please."""
+    declared = ir.dims(output)
+    if declared is None or not output.is_graph_output():
+        return declared
+    return tuple(dim if isinstance(dim, int) else None for dim in declared)
 
 
 def _open(pair: tuple[int | str | None, int | str | None]) -> bool:

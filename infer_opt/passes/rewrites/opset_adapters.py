@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infer_opt import ir
+from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,16 +84,23 @@ def _top_k(node: ir.Node, names: ir.Names) -> bool:
 
 def _dropout(node: ir.Node, names: ir.Names) -> bool:
     del names
+    if any(mask.uses() or mask.is_graph_output() for mask in node.outputs[1:]):
+        raise InputError(
+            f"node `{node.name}`: the mask of Dropout is read, and was not defined before opset 12",
+            "export the model again with opset 13 or newer",
+        )
     return node.attributes.pop("ratio", None) is not None
 
 
 def _upsample(node: ir.Node, names: ir.Names) -> bool:
     """Upsample (7, 9) and Resize 10 take `(x, scales)`; Resize 11 takes `(x, roi, scales)` and a coordinate rule.
 
-    The old operators map an output index i to i / scale and, for nearest, round down.
+    The old operators map an output index i to i / scale. For nearest, Upsample rounds that down; what Resize 10 does
+    the specification leaves open, and onnxruntime rounds down along axes that grow, up along axes that shrink.
     """
     scales = node.inputs[1] if len(node.inputs) > 1 else None
     attribute = node.attributes.pop("scales", None)
+    shrinks = node.op_type == "Resize" and _all_at_most_one(scales)
     node.op_type = "Resize"
     node.resize_inputs(3)
     node.replace_input_with(1, None)
@@ -103,8 +111,26 @@ def _upsample(node: ir.Node, names: ir.Names) -> bool:
     mode = ir.attribute(node, "mode", "nearest")
     node.attributes.add(ir.AttrString("mode", "linear" if mode in {"linear", "bilinear"} else mode))
     node.attributes.add(ir.AttrString("coordinate_transformation_mode", "asymmetric"))
-    node.attributes.add(ir.AttrString("nearest_mode", "floor"))
+    node.attributes.add(ir.AttrString("nearest_mode", "ceil" if shrinks else "floor"))
     return True
+
+
+def _all_at_most_one(scales: ir.Value | None) -> bool:
+    found = ir.constant(scales)
+    maker = scales.producer() if scales is not None else None
+    if maker is not None and maker.op_type == "Constant" and "value" in maker.attributes:
+        found = maker.attributes["value"].as_tensor().numpy()
+    return found is not None and bool((found <= 1).all())
+
+
+def _batch_normalization(node: ir.Node, names: ir.Names) -> bool:
+    del names
+    if not ir.attribute(node, "spatial", 1):
+        raise InputError(
+            f"node `{node.name}`: BatchNormalization with spatial=0, one mean for each element, ended with opset 8",
+            "export the model again with opset 13 or newer",
+        )
+    return node.attributes.pop("spatial", None) is not None
 
 
 def _scatter(node: ir.Node, names: ir.Names) -> bool:
@@ -161,6 +187,7 @@ def _rewire_output(graph: ir.Graph, old: ir.Value, back: ir.Node, inner: str) ->
 
 # (operator, the opset that changed it) -> what to do with a node written for an older one
 ADAPTERS: dict[tuple[str, int], Callable[[ir.Node, ir.Names], bool]] = {
+    ("BatchNormalization", 9): _batch_normalization,
     ("Upsample", 10): _upsample,
     ("Resize", 11): _upsample,
     ("Slice", 10): _slice,

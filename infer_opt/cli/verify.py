@@ -1,0 +1,152 @@
+"""`infer-opt verify`: an artifact against the model it was compiled from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from infer_opt.cli.artifacts import Compiled, open_artifact
+from infer_opt.cli.choices import Json, MaxDrop, MinSqnr, Preprocess, Seed, Threads, budget_number
+from infer_opt.cli.output import facts, write_json
+from infer_opt.errors import BudgetError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from infer_opt import ir
+    from infer_opt.calibrate.metrics import OutputError
+    from infer_opt.calibrate.runner import Runner
+    from infer_opt.calibrate.sample_set import SampleSet
+
+__all__ = ["verify_command"]
+
+_NAME = "artifact"
+
+
+def verify_command(
+    artifact: Annotated[Path, typer.Argument(metavar="ARTIFACT", help="A folder that `compile` wrote.")],
+    *,
+    data: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Samples, as `compile --calib` takes them; random ones if none.")
+    ] = None,
+    original: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL", help="The model it was compiled from; looked for beside it if none."),
+    ] = None,
+    preprocess: Preprocess = None,
+    max_drop: MaxDrop = None,
+    min_sqnr: MinSqnr = None,
+    threads: Threads = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Check an artifact's files, and run it against the original: the error of every output.
+
+    Exit code 3 where it is broken (a file was changed, an output has another shape, or NaN where the original has
+    none) or misses a stated budget.
+    """
+    from infer_opt import ir
+    from infer_opt.calibrate.budget import Budget
+    from infer_opt.calibrate.runner import Runner
+    from infer_opt.calibrate.samples import load_samples
+
+    compiled = _open(artifact)
+    source = _original(compiled, original)
+    budget = Budget(max_drop=budget_number("--max-drop", max_drop), min_sqnr=budget_number("--min-sqnr", min_sqnr))
+    model = ir.load(source)
+    samples = load_samples(data or "random", compiled.input_specs(model), preprocess=preprocess, seed=seed)
+    count = threads or compiled.threads
+    reference = Runner(source, f"`{source}`", threads=count)
+    errors = _errors(reference, compiled.runner(count), samples, ir.output_parts(model))
+    faults = [*_broken(errors), *budget.faults(errors, None)]
+    table = _table(compiled, source, samples, errors, faults)
+    if as_json:
+        write_json(table)
+    else:
+        facts(_rows(table, errors), title=f"{artifact} against {source}")
+    if faults:
+        raise BudgetError(f"`{artifact}`: {'; '.join(faults)}", "compile the model again, or loosen the budget")
+
+
+def _open(folder: Path) -> Compiled:
+    from infer_opt.report import BrokenArtifactError
+
+    try:
+        return open_artifact(folder)
+    except BrokenArtifactError as error:
+        raise BudgetError(error.message, error.hint) from None
+
+
+def _original(compiled: Compiled, given: Path | None) -> Path:
+    """The original model, proved to be it by its SHA-256."""
+    from infer_opt import ir
+
+    source = compiled.manifest["source"]
+    beside = [folder / source["path"] for folder in (compiled.folder.parent, Path(), compiled.folder)]
+    found = given or next((path for path in beside if path.is_file()), None)
+    if found is None:
+        raise InputError(
+            f"the original `{source['path']}` is not beside `{compiled.folder}`", "name it with --original MODEL"
+        )
+    if not found.is_file():
+        raise InputError(f"`{found}` is no file", "name the model that was compiled")
+    if ir.file_sha256(found) != source["sha256"]:
+        raise InputError(
+            f"`{found}` is not the model that `{compiled.folder}` was compiled from: its SHA-256 differs",
+            "name that model with --original MODEL",
+        )
+    return found
+
+
+def _errors(
+    reference: Runner, candidate: Runner, samples: SampleSet, parts: Mapping[str, ir.Parts]
+) -> list[OutputError]:
+    from infer_opt.calibrate.progress import Stages
+    from infer_opt.calibrate.verification import compare
+    from infer_opt.cli.progress import progress
+
+    missing = [name for name in reference.outputs if name not in candidate.outputs]
+    if missing:
+        raise BudgetError(f"{candidate.what} has no output `{missing[0]}`", "compile the model again")
+    with Stages(progress())("verify", len(samples)) as advance:
+        found = compare(reference, {_NAME: candidate}, samples, samples.describe, parts=parts, advance=advance)
+    return found[_NAME]
+
+
+def _broken(errors: Sequence[OutputError]) -> Iterator[str]:
+    """What no budget could allow."""
+    for error in errors:
+        if error.shape_differs:
+            yield f"output `{error.name}` has another shape than the original's"
+        elif error.noise == float("inf"):
+            yield f"output `{error.name}` has NaN or Inf in other places than the original"
+
+
+def _table(
+    compiled: Compiled, source: Path, samples: SampleSet, errors: Sequence[OutputError], faults: Sequence[str]
+) -> dict[str, Any]:
+    from infer_opt.report import error_table
+
+    return {
+        "schema": 1,
+        "artifact": str(compiled.folder),
+        "original": str(source),
+        "target": compiled.profile.name,
+        "checked": compiled.manifest["checked"],
+        "samples": {"source": samples.source, "count": len(samples), "random": samples.source == "random"},
+        "outputs": [error_table(error) for error in errors],
+        "faults": list(faults),
+    }
+
+
+def _rows(table: dict[str, Any], errors: Sequence[OutputError]) -> Iterator[tuple[str, str]]:
+    from infer_opt.cli.summary import error_text
+
+    samples = table["samples"]
+    kind = "random inputs, which say little of real ones" if samples["random"] else f"samples of `{samples['source']}`"
+    yield "files", "as they were compiled (SHA-256)"
+    yield "data", f"{samples['count']} {kind}"
+    yield from (("error", error_text(error)) for error in errors)
+    yield "checked", f"{table['checked']}, for {table['target']}"
