@@ -7,16 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from infer_opt import ir, profiles, targets
-from infer_opt.calibrate import planner
 from infer_opt.calibrate.budget import Budget
-from infer_opt.calibrate.choice import Judged, choose
+from infer_opt.calibrate.choice import choose
 from infer_opt.calibrate.equality import Equality
-from infer_opt.calibrate.feeding import feeding
+from infer_opt.calibrate.feeding import Feeding, feeding
+from infer_opt.calibrate.judging import Built, judge
+from infer_opt.calibrate.original import Original
+from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
 from infer_opt.calibrate.progress import Progress, Silent, Stages
-from infer_opt.calibrate.runner import RunError, Runner
 from infer_opt.calibrate.statistics import collect
-from infer_opt.calibrate.timing import interleaved
-from infer_opt.calibrate.verification import compare
 from infer_opt.errors import InputError
 from infer_opt.passes import Pipeline
 from infer_opt.passes.engine.observers import DumpGraphs
@@ -28,23 +27,18 @@ from infer_opt.report.report import count_rules
 from infer_opt.report.versions import versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from infer_opt.calibrate.metrics import OutputError
+    from infer_opt.calibrate.choice import Judged
     from infer_opt.calibrate.plan import Plan, Region
-    from infer_opt.calibrate.target import Artifact, Target
-    from infer_opt.calibrate.timing import Latency
+    from infer_opt.calibrate.target import Target
     from infer_opt.passes import Observer, Step
     from infer_opt.profiles import Profile
 
 __all__ = ["Precision", "Request", "compile_model", "regions_of"]
 
 Precision = Literal["auto", "fp32", "fp16", "int8", "int4"]
-
-_ORIGINAL = "original"
-_REFERENCE = "reference"
-_ROUNDS = 15
 
 
 @dataclass(frozen=True)
@@ -73,6 +67,11 @@ class Request:
     dry_run: bool = False
     dump_ir: Path | None = None
 
+    @property
+    def thread_count(self) -> int:
+        """Threads for planning, verification and timing."""
+        return self.threads or self.profile.threads
+
 
 def compile_model(request: Request, progress: Progress | None = None) -> Report:
     """Compile a model for a device and write the artifact folder.
@@ -81,16 +80,56 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
         InputError, UsageError: model, data, profile or options are at fault; nothing was written.
     """
     check_out(request.out, force=request.force)
-    job = _Job(request, Stages(progress or Silent()))
-    model, steps = job.optimise()
-    candidates = [*job.candidates(model), *job.original_as_candidate()]
+    stages = Stages(progress or Silent())
+    order = _Order.of(request)
+    source = _load(request, stages)
+    target: Target = targets.create(request.profile)
+    target.check(source)  # before any work: what the device cannot run
+    samples = feeding(source, request.calib, request.preprocess, request.seed)
+    original = Original.open(request.model, source, samples, request.thread_count) if request.verify else Original(None)
+    unmeasured = "nothing was run (--no-verify)" if original.runner is None else target.timed_here()
+    model, steps = _run_passes(request, order, source, samples, original, stages)
+    plans, notes = _plans(request, order, target, model, samples, original, stages)
+    candidates = [(plan, model) for plan in plans]
+    if order.free and unmeasured is None:
+        # Graph passes may not pay either: the model as it came competes.
+        candidates.append((replace(float_plan(target.regions(source)), name="original"), source))
     with staging(request.out) as folder:
-        built = [job.build(plan, graph, folder / plan.name) for plan, graph in candidates]
-        judged = job.judge(built)
-        best, why = choose(judged, job.unmeasured)
+        built = [_build(target, plan, graph, folder, request, stages) for plan, graph in candidates]
+        verdict = judge(
+            original.runner,
+            built,
+            samples,
+            ir.output_parts(source),
+            None if order.int8 else request.budget,
+            stages,
+            timed=unmeasured is None,
+        )
+        best, why = choose(verdict.judged, unmeasured)
         winner = next(item for item in built if item.plan.name == best.name)
-        report = job.report(winner, why, judged, steps)
-        job.describe(report, winner)
+        report = Report(
+            source=str(request.model),
+            target=request.profile.name,
+            out=str(request.out),
+            pipeline=str(order.pipeline),
+            why=why,
+            chosen=best.name,
+            plan=winner.plan,
+            passes=tuple(_pass_report(step) for step in steps),
+            candidates=verdict.judged,
+            original_latency=verdict.reference,
+            latency_note=unmeasured,
+            original_bytes=request.model.stat().st_size,
+            artifact_bytes=best.bytes,
+            samples=samples.table(),
+            checked="rules" if original.runner is None else winner.artifact.checked,
+            unchecked=winner.artifact.unchecked,
+            warnings=(*samples.warnings, *filter(None, [original.warning]), *_undone(steps), *notes),
+            budget_faults=tuple(_budget_faults(request.budget, best, unmeasured)),
+            stages=stages.seconds,
+        )
+        write_report(report, winner.folder)
+        write_manifest(_manifest(request, order, source, samples, winner, report), winner.folder)
         if not request.dry_run:
             publish(winner.folder, request.out)
     return report
@@ -114,231 +153,131 @@ def _legalized(profile: Profile, pipeline: Pipeline) -> Pipeline:
 
 
 @dataclass(frozen=True)
-class _Built:
-    """A plan, and the artifact that was made of it."""
+class _Order:
+    """What the request makes of precision.
 
-    plan: Plan
-    folder: Path
-    artifact: Artifact
+    Args:
+        pipeline: the passes to run.
+        int8: INT8 is an order, not one candidate among others.
+        tries_int8: INT8 is an order or a candidate.
+        free: nothing is ordered; everything competes.
+    """
 
-    @property
-    def bytes(self) -> int:
-        return sum((self.folder / name).stat().st_size for name in self.artifact.files)
+    pipeline: Pipeline
+    quantize: Quantize
+    int8: bool
+    tries_int8: bool
+    free: bool
 
-
-class _Job:
-    """One compile: the loaded model, its target and samples, and the steps of `compile_model` on them."""
-
-    def __init__(self, request: Request, stages: Stages) -> None:
-        self.request, self.stages = request, stages
-        self.threads = request.threads or request.profile.threads
-        self.warnings: list[str] = []
-        with stages("load"):
-            self.source = ir.load(request.model)
-            ir.fix_input_shapes(self.source, request.shapes)
-        self.target: Target = targets.create(request.profile)
-        self.target.check(self.source)
-        self.pipeline = request.pipeline or Pipeline.parse(request.profile.pipeline)
-        self._check_precision()
-        self.samples = feeding(self.source, request.calib, request.preprocess, request.seed)
-        self.warnings += self.samples.warnings
-        self.original = self._load_original() if request.verify else None
-        self.unmeasured = "nothing was run (--no-verify)" if self.original is None else self.target.timed_here()
-
-    def _check_precision(self) -> None:
-        wanted, offered = self.request.precision, self.request.profile.precisions
-        if self._orders_int8:
-            wanted = "int8"
-        if wanted not in {"auto", *offered}:
-            raise InputError(
-                f"profile `{self.request.profile.name}` offers no {wanted}; it has {', '.join(offered)}",
-                "pass --precision auto, or another --target",
-            )
-        if self._orders_int8 and self.request.calib is None:
+    @classmethod
+    def of(cls, request: Request) -> _Order:
+        pipeline = request.pipeline or Pipeline.parse(request.profile.pipeline)
+        quantize = next((item for item in pipeline.passes if isinstance(item, Quantize)), None)
+        # A pass that was named by hand is an order; the profile's own pipeline only says what may compete.
+        named = request.pipeline is not None and quantize is not None and request.precision == "auto"
+        int8 = request.precision == "int8" or named
+        _check_offered(request, "int8" if int8 else request.precision)
+        if int8 and request.calib is None:
             raise InputError("INT8 needs samples to find its ranges", "pass --calib PATH, or --precision fp32")
+        competes = request.precision == "auto" and quantize is not None and "int8" in request.profile.precisions
+        free = request.precision == "auto" and request.pipeline is None
+        return cls(pipeline, quantize or Quantize(), int8, int8 or competes, free)
 
-    @property
-    def _quantize(self) -> Quantize:
-        return next((item for item in self.pipeline.passes if isinstance(item, Quantize)), Quantize())
 
-    @property
-    def _orders_int8(self) -> bool:
-        """Whether INT8 is an order, not one candidate among others."""
-        named = self.request.pipeline is not None and any(isinstance(item, Quantize) for item in self.pipeline.passes)
-        return self.request.precision == "int8" or (named and self.request.precision == "auto")
-
-    @property
-    def _wants_int8(self) -> bool:
-        if self.request.precision not in {"auto", "int8"} or "int8" not in self.request.profile.precisions:
-            return False
-        planned = any(isinstance(item, Quantize) for item in self.pipeline.passes)
-        return self.request.precision == "int8" or planned
-
-    def _load_original(self) -> Runner | None:
-        """The original in onnxruntime, once it was seen to run."""
-        runner = Runner(self.request.model, f"`{self.request.model}`", threads=self.threads)
-        if not self.samples.is_random:
-            return runner
-        try:
-            for feed in self.samples.for_equality():
-                runner.run(feed, "random inputs")
-        except RunError as error:
-            if all(isinstance(size, int) for value in self.source.graph.inputs for size in ir.dims(value) or ("?",)):
-                raise
-            self.warnings.append(f"nothing was verified: {error.message}; pass --calib, or --shape for dynamic inputs")
-            return None
-        return runner
-
-    def optimise(self) -> tuple[ir.Model, list[Step]]:
-        """Run the graph passes."""
-        observers: list[Observer] = [] if self.request.dump_ir is None else [DumpGraphs(self.request.dump_ir)]
-        if self.original is not None:
-            observers.append(_KeepsOutputs(Equality(self.original, self.samples.for_equality())))
-        pipeline = _legalized(self.request.profile, self.pipeline)
-        with self.stages("passes", len(pipeline.passes)) as advance:
-            model, steps = pipeline.run(self.source, [*observers, _Advance(advance)])
-        self.warnings += [f"pass `{step.ran}` was undone: {step.undone}" for step in steps if step.undone]
-        return model, steps
-
-    def candidates(self, model: ir.Model) -> list[tuple[Plan, ir.Model]]:
-        """Plans and the graphs they are for, in the order that decides ties."""
-        with self.stages("plan"):
-            regions = self.target.regions(model)
-            unchanged = planner.float_plan(regions)
-        self._check_order(regions)
-        calibration = self.samples.calibration if self._tries_int8(regions) else None
-        if calibration is None:
-            return [(unchanged, model)]
-        values = planner.watched_values(model, regions)
-        with self.stages("calibrate", len(calibration)) as advance:
-            found = collect(
-                model,
-                values,
-                calibration,
-                threads=self.threads,
-                seed=self.request.seed,
-                advance=advance,
-            )
-        self.warnings += [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
-        with self.stages("plan"):
-            quantized = planner.integer_plan(model, regions, found.sketches, self._quantize.ranges)
-        return [(quantized, model)] if self._orders_int8 else [(unchanged, model), (quantized, model)]
-
-    def _check_order(self, regions: Sequence[Region]) -> None:
-        """A precision that was asked for by name, and that nothing can have, is an error and no quiet float model."""
-        wanted = "int8" if self._orders_int8 else self.request.precision
-        if wanted in {"auto", "fp32"} or any(wanted in region.precisions for region in regions):
-            return
-        name, backend = self.request.profile.name, self.request.profile.backend
-        reasons = Counter(region.reason or f"the {backend} backend does not write it yet" for region in regions)
-        why = f": {reasons.most_common(1)[0][0]}" if reasons else ""
+def _check_offered(request: Request, wanted: str) -> None:
+    offered = request.profile.precisions
+    if wanted not in {"auto", *offered}:
         raise InputError(
-            f"no part of `{self.request.model}` can run at {wanted} on `{name}`{why}", "pass --precision auto"
+            f"profile `{request.profile.name}` offers no {wanted}; it has {', '.join(offered)}",
+            "pass --precision auto, or another --target",
         )
 
-    def _tries_int8(self, regions: Sequence[Region]) -> bool:
-        """Whether INT8 is a candidate; where only samples or verification are missing, a warning says so."""
-        if not self._wants_int8 or not any("int8" in region.precisions for region in regions):
-            return False
-        if self.samples.calibration is None:
-            self.warnings.append("INT8 was not tried: it needs samples (--calib)")
-            return False
-        if self.original is None and not self._orders_int8:
-            self.warnings.append("INT8 was not tried: unverified, nothing tells whether it is right enough")
-            return False
-        return True
 
-    def original_as_candidate(self) -> list[tuple[Plan, ir.Model]]:
-        """The model as it came, where latency decides and no order was given: graph passes may not pay either."""
-        if self.unmeasured is not None or self.request.pipeline is not None or self.request.precision != "auto":
-            return []
-        return [(replace(planner.float_plan(self.target.regions(self.source)), name=_ORIGINAL), self.source)]
+def _load(request: Request, stages: Stages) -> ir.Model:
+    with stages("load"):
+        model = ir.load(request.model)
+        ir.fix_input_shapes(model, request.shapes)
+    return model
 
-    def build(self, plan: Plan, model: ir.Model, folder: Path) -> _Built:
-        """Write one candidate."""
-        folder.mkdir()
-        with self.stages("emit"):
-            return _Built(plan, folder, self.target.emit(model, plan, folder))
 
-    def judge(self, built: Sequence[_Built]) -> list[Judged]:
-        """Errors of every candidate on held-out samples, and latency beside the original's."""
-        if self.original is None:
-            return [Judged(item.plan.name, item.bytes, (), None, None) for item in built]
-        runners = {item.plan.name: self.target.run(item.folder, item.artifact, self.threads) for item in built}
-        runnable = {name: runner for name, runner in runners.items() if runner is not None}
-        with self.stages("verify", self.samples.verification_count) as advance:
-            errors = compare(
-                self.original,
-                runnable,
-                self.samples.verification(),
-                self.samples.held_out.describe,
-                parts=ir.output_parts(self.source),
-                advance=advance,
-            )
-        latencies: dict[str, Latency] = {}
-        if self.unmeasured is None:
-            feed = next(iter(self.samples.verification()))
-            with self.stages("time", _ROUNDS) as advance:
-                latencies = interleaved({_REFERENCE: self.original, **runnable}, feed, rounds=_ROUNDS, advance=advance)
-        self.original_latency = latencies.get(_REFERENCE)
-        return [self._judged(item, errors.get(item.plan.name, []), latencies.get(item.plan.name)) for item in built]
+def _run_passes(
+    request: Request, order: _Order, source: ir.Model, samples: Feeding, original: Original, stages: Stages
+) -> tuple[ir.Model, list[Step]]:
+    pipeline = _legalized(request.profile, order.pipeline)
+    observers: list[Observer] = [] if request.dump_ir is None else [DumpGraphs(request.dump_ir)]
+    if original.runner is not None:
+        observers.append(_KeepsOutputs(Equality(original.runner, samples.for_equality())))
+    with stages("passes", len(pipeline.passes)) as advance:
+        return pipeline.run(source, [*observers, _Advance(advance)])
 
-    def _judged(self, item: _Built, errors: Sequence[OutputError], latency: Latency | None) -> Judged:
-        refused = None
-        if item.plan.at("int8") and not self._orders_int8:
-            refused = self.request.budget.refuses(errors)
-        return Judged(item.plan.name, item.bytes, errors, latency, refused)
 
-    def report(self, winner: _Built, why: str, judged: Sequence[Judged], steps: Sequence[Step]) -> Report:
-        """Everything that can be told."""
-        best = next(item for item in judged if item.name == winner.plan.name)
-        speedup = None if best.latency is None else best.latency.ratio
-        faults = self.request.budget.faults(best.errors, speedup)
-        if self.request.budget.min_speedup is not None and speedup is None:
-            faults.append(f"--min-speedup cannot be checked: latency was not measured: {self.unmeasured}")
-        return Report(
-            source=str(self.request.model),
-            target=self.request.profile.name,
-            out=str(self.request.out),
-            pipeline=str(self.pipeline),
-            chosen=best.name,
-            why=why,
-            plan=winner.plan,
-            passes=tuple(_pass_report(step) for step in steps),
-            candidates=tuple(judged),
-            original_latency=self.original_latency,
-            latency_note=self.unmeasured,
-            original_bytes=self.request.model.stat().st_size,
-            artifact_bytes=best.bytes,
-            samples=self.samples.table(),
-            checked=winner.artifact.checked if self.original is not None else "rules",
-            unchecked=winner.artifact.unchecked,
-            warnings=tuple(self.warnings),
-            budget_faults=tuple(faults),
-            stages=self.stages.seconds,
+def _plans(
+    request: Request,
+    order: _Order,
+    target: Target,
+    model: ir.Model,
+    samples: Feeding,
+    original: Original,
+    stages: Stages,
+) -> tuple[list[Plan], list[str]]:
+    """The candidates in the order that decides ties, and what a user should know of those that are missing."""
+    with stages("plan"):
+        regions = target.regions(model)
+        unchanged = float_plan(regions)
+    _check_order(request, order, regions)
+    if not order.tries_int8 or not any("int8" in region.precisions for region in regions):
+        return [unchanged], []
+    if samples.calibration is None:
+        return [unchanged], ["INT8 was not tried: it needs samples (--calib)"]
+    if original.runner is None and not order.int8:
+        return [unchanged], ["INT8 was not tried: unverified, nothing tells whether it is right enough"]
+    values = watched_values(model, regions)
+    with stages("calibrate", len(samples.calibration)) as advance:
+        found = collect(
+            model, values, samples.calibration, threads=request.thread_count, seed=request.seed, advance=advance
         )
+    with stages("plan"):
+        quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges)
+    notes = [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
+    return ([quantized] if order.int8 else [unchanged, quantized]), notes
 
-    def describe(self, report: Report, winner: _Built) -> None:
-        """Write report.json and manifest.json into the winner's folder."""
-        write_report(report, winner.folder)
-        calibration = self.samples.calibration
-        manifest = Manifest(
-            model=winner.artifact.main,
-            files=winner.artifact.files,
-            source={"path": self.request.model.name, "sha256": ir.file_sha256(self.request.model)},
-            calib=None
-            if calibration is None
-            else {"path": self.samples.source, "sha256": calibration.sha256, "samples": len(calibration)},
-            profile=profiles.to_table(self.request.profile),
-            pipeline=str(self.pipeline),
-            versions=versions(),
-            run=dict(winner.artifact.run) | {"threads": self.threads},
-            interface=ir.interface(self.source),
-            checked=report.checked,
-        )
-        write_manifest(manifest, winner.folder)
 
-    original_latency: Latency | None = None
+def _check_order(request: Request, order: _Order, regions: Sequence[Region]) -> None:
+    """A precision that was asked for by name, and that nothing can have, is an error and no quiet float model."""
+    wanted = "int8" if order.int8 else request.precision
+    if wanted in {"auto", "fp32"} or any(wanted in region.precisions for region in regions):
+        return
+    backend = request.profile.backend
+    reasons = Counter(region.reason or f"the {backend} backend does not write it yet" for region in regions)
+    why = f": {reasons.most_common(1)[0][0]}" if reasons else ""
+    raise InputError(
+        f"no part of `{request.model}` can run at {wanted} on `{request.profile.name}`{why}", "pass --precision auto"
+    )
+
+
+def _build(target: Target, plan: Plan, model: ir.Model, folder: Path, request: Request, stages: Stages) -> Built:
+    place = folder / plan.name
+    place.mkdir()
+    with stages("emit"):
+        artifact = target.emit(model, plan, place)
+    return Built(plan, place, artifact, target.run(place, artifact, request.thread_count) if request.verify else None)
+
+
+def _manifest(
+    request: Request, order: _Order, source: ir.Model, samples: Feeding, winner: Built, report: Report
+) -> Manifest:
+    return Manifest(
+        model=winner.artifact.main,
+        files=winner.artifact.files,
+        source={"path": request.model.name, "sha256": ir.file_sha256(request.model)},
+        calib=samples.provenance(),
+        profile=profiles.to_table(request.profile),
+        pipeline=str(order.pipeline),
+        versions=versions(),
+        run=dict(winner.artifact.run) | {"threads": request.thread_count},
+        interface=ir.interface(source),
+        checked=report.checked,
+    )
 
 
 @dataclass(frozen=True)
@@ -361,6 +300,16 @@ class _Advance:
         del step
         self.advance()
         return None
+
+
+def _budget_faults(budget: Budget, best: Judged, unmeasured: str | None) -> Iterator[str]:
+    yield from budget.faults(best.errors, best.speedup)
+    if budget.min_speedup is not None and best.speedup is None:
+        yield f"--min-speedup cannot be checked: latency was not measured: {unmeasured}"
+
+
+def _undone(steps: Sequence[Step]) -> list[str]:
+    return [f"pass `{step.ran}` was undone: {step.undone}" for step in steps if step.undone]
 
 
 def _pass_report(step: Step) -> PassReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +11,12 @@ import pytest
 
 FOLDER = Path(__file__).parent / "golden"
 OPTION = "--regenerate-golden"
+CONTEXT = 12  # lines around a difference, so that it shows which case of a file it is in
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that `make golden` gives."""
-    parser.addoption(
-        OPTION, action="store_true", help="write the golden files instead of comparing with them"
-    )
+    parser.addoption(OPTION, action="store_true", help="write the golden files instead of comparing with them")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -36,6 +36,10 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
         assert file.is_file(), f"{file} is missing: run `make golden`, read it and commit it"
-        assert text == file.read_text(encoding="utf-8")
+        agreed = file.read_text(encoding="utf-8")
+        if text != agreed:
+            lines = agreed.splitlines(), text.splitlines()
+            difference = difflib.unified_diff(*lines, f"{name} as agreed", f"{name} now", n=CONTEXT, lineterm="")
+            pytest.fail("\n".join(difference), pytrace=False)
 
     return check

@@ -33,6 +33,11 @@ class Judged:
     latency: Latency | None
     refused: str | None
 
+    @property
+    def speedup(self) -> float | None:
+        """The original's latency by this one's, or None where it was not measured."""
+        return None if self.latency is None else self.latency.ratio
+
 
 def choose(judged: Sequence[Judged], unmeasured: str | None) -> tuple[Judged, str]:
     """The winner and why, in words.

@@ -56,6 +56,12 @@ class Feeding:
         """How many samples verification runs on."""
         return min(_RANDOM_SAMPLES, len(self.held_out)) if self.is_random else len(self.held_out)
 
+    def provenance(self) -> dict[str, Any] | None:
+        """What the artifact was calibrated on, for the manifest; None where there was nothing."""
+        if self.calibration is None:
+            return None
+        return {"path": self.source, "sha256": self.calibration.sha256, "samples": len(self.calibration)}
+
     def table(self) -> dict[str, Any]:
         """JSON-able form, for the report."""
         return {

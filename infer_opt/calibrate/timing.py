@@ -60,7 +60,7 @@ def in_turns(
     once = {name: _warm(timer) for name, timer in timers.items()}
     repeats = {name: max(1, round(_LEAST_SECONDS / max(time, 1e-6))) for name, time in once.items()}
     turn = sum(once[name] * repeats[name] for name in timers)
-    count = max(3, min(rounds, int(seconds / max(turn, 1e-6))))
+    count = max(3, int(min(rounds, seconds / max(turn, 1e-6))))
     times: dict[str, list[list[float]]] = {name: [] for name in timers}
     for _ in range(count):
         for name, timer in timers.items():

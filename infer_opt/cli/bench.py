@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infer_opt.cli.baseline import grown, read_baseline, read_percent
-from infer_opt.cli.choices import Json, Threads, load_profile
+from infer_opt.cli.choices import Json, Preprocess, Threads, load_profile
 from infer_opt.cli.output import bytes_text, listing, note, write_json
 from infer_opt.cli.resident import peak_resident
-from infer_opt.cli.subjects import Subject, subjects_of
+from infer_opt.cli.subjects import Source, Subject, subjects_of
 from infer_opt.errors import BudgetError, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _SECONDS = 20.0  # of timing, where --rounds does not say otherwise
 
 
 def bench_command(
-    models: Annotated[list[str], typer.Argument(metavar="ARTIFACT|MODEL...", help="Artifact folders and ONNX files.")],
+    models: Annotated[list[str], typer.Argument(metavar="ARTIFACT|MODEL", help="Artifact folders and ONNX files.")],
     *,
     target: Annotated[
         str | None, typer.Option(metavar="NAME|FILE", help="The profile that MODELs are meant for: its threads.")
@@ -35,6 +35,7 @@ def bench_command(
     data: Annotated[
         str | None, typer.Option(metavar="DATA", help="Samples, as `compile --calib` takes them; random ones if none.")
     ] = None,
+    preprocess: Preprocess = None,
     threads: Threads = None,
     rounds: Annotated[
         int | None, typer.Option(min=3, help=f"Rounds; {_ROUNDS} by default, fewer where they take long.")
@@ -48,9 +49,10 @@ def bench_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure P50, P90, P99, throughput and peak memory on this host, several models in turns.
+    """Measure latency, throughput and memory on this host.
 
-    With --baseline, exit code 3 where P50 grew by more than --fail-above.
+    P50, P90 and P99 over single runs, several models in turns; peak memory in a process of its own. With
+    --baseline, exit code 3 where P50 grew by more than --fail-above.
     """
     if fail_above and not baseline:
         raise UsageError("--fail-above has nothing to compare with", "pass --baseline FILE")
@@ -61,7 +63,9 @@ def bench_command(
     twice = next((name for name in models if models.count(name) > 1), None)
     if twice:
         raise UsageError(f"`{twice}` is named twice", "name each model once")
-    subjects = [subject for name in models for subject in subjects_of(name, profile, data, threads, sizes)]
+    subjects = [
+        subject for name in models for subject in subjects_of(name, profile, Source(data, preprocess), threads, sizes)
+    ]
     results = _measure(subjects, rounds)
     compared, faults = grown(results, before, limit) if before else ([], [])
     if as_json:

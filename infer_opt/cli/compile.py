@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -24,7 +23,7 @@ from infer_opt.cli.output import write, write_json
 from infer_opt.errors import BudgetError, InputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from infer_opt.compile import Request
     from infer_opt.profiles import Profile
@@ -86,10 +85,11 @@ def compile_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compile a model for a device into an artifact folder, verified and timed against the original.
+    """Compile a model for a device, verified and timed.
 
-    Prints the artifact's path on stdout, or its report with --json; with several targets a line each, or a list.
-    Exit code 3 where the artifact was made, but misses a stated budget.
+    Writes an artifact folder, whole or not at all, and compares it with the original. Prints the artifact's path on
+    stdout, or its report with --json; with several targets a line each, or a list. Exit code 3 where the artifact
+    was made, but misses a stated budget.
     """
     from infer_opt import ir
     from infer_opt.calibrate.budget import Budget
@@ -101,7 +101,7 @@ def compile_command(
     request = Request(
         model=model,
         profile=profiles[0],
-        out=_named(out) if out else Path(f"{model.stem}-{profiles[0].name}"),
+        out=out or Path(f"{model.stem}-{profiles[0].name}"),
         calib=calib,
         preprocess=preprocess,
         pipeline=None if pipeline is None else Pipeline.parse(pipeline),
@@ -120,8 +120,7 @@ def compile_command(
         dump_ir=_not_a_file("--dump-ir", dump_ir),
     )
     requests = [request] if len(profiles) == 1 else _for_each(profiles, request, out)
-    with _parent_of_several(out if len(profiles) > 1 else None):
-        _compile(requests, explain, as_json=as_json)
+    _compile(requests, explain, as_json=as_json)
 
 
 def _profiles(target: str, settings: Sequence[str]) -> list[Profile]:
@@ -132,12 +131,6 @@ def _profiles(target: str, settings: Sequence[str]) -> list[Profile]:
     if twice:
         raise UsageError(f"--target names `{twice}` twice", "keep one of the two")
     return found
-
-
-def _named(out: Path) -> Path:
-    if out.name in {"", ".."}:
-        raise UsageError(f"--out `{out}` has no name of its own", "name the folder, like `--out ./artifact`")
-    return out
 
 
 def _not_a_file(option: str, folder: Path | None) -> Path | None:
@@ -159,27 +152,6 @@ def _for_each(profiles: Sequence[Profile], request: Request, out: Path | None) -
         )
         for profile in profiles
     ]
-
-
-@contextmanager
-def _parent_of_several(out: Path | None) -> Iterator[None]:
-    """Make the folder that several artifacts go to; one that nothing came to is taken away again."""
-    made = out is not None and _make(out)
-    try:
-        yield
-    finally:
-        if out is not None and made and not any(out.iterdir()):
-            out.rmdir()
-
-
-def _make(out: Path) -> bool:
-    if out.is_dir():
-        return False
-    try:
-        out.mkdir()
-    except OSError as error:
-        raise InputError(f"`{out}` cannot be made: {error.strerror}", "pass another --out") from None
-    return True
 
 
 def _compile(requests: Sequence[Request], explain: str | None, *, as_json: bool) -> None:

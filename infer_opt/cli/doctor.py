@@ -66,9 +66,10 @@ def doctor_command(
     target: Annotated[str | None, typer.Option(metavar="NAME|FILE", help="Look at one profile only.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say which toolchains are here, what is missing, and the command that installs it.
+    """Say what this host can do, and what is missing.
 
-    With --target, exit code 1 where something is missing that the profile needs on this host.
+    Which profiles can be timed here, which toolchains are installed, and the commands that install the others. With
+    --target, exit code 1 where something is missing that the profile needs on this host.
     """
     from infer_opt import profiles
 

@@ -44,4 +44,6 @@ def explain_passes(report: Report, only: str | None) -> None:
 def _kept(report: Report) -> Iterator[tuple[str, str]]:
     for region in report.plan.regions:
         choice = report.plan.choices[region.name]
-        yield choice.precision, f"`{region.name}` ({region.op_type}): {choice.reason}"
+        lowered = choice.precision != region.precisions[0]
+        reason = choice.reason if lowered else region.reason or choice.reason
+        yield choice.precision, f"`{region.name}` ({region.op_type}): {reason}"

@@ -31,7 +31,12 @@ def inspect_command(
     shapes: Shapes = None,
     as_json: Json = False,
 ) -> None:
-    """Show operators, parameters, multiply-adds, memory, inputs and outputs of a model."""
+    """Show what is in a model, and what a profile could do.
+
+    Operators, parameters, multiply-adds, memory of activations, inputs and outputs. What depends on a dynamic
+    dimension is listed as not counted. With --target, the regions that the device would run as one kernel, the
+    precisions each could have, and why not lower.
+    """
     from infer_opt import ir
 
     path = onnx_file(model)
@@ -110,13 +115,20 @@ def _rows(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "activations", _open(peak_text, peak["unsized_values"], "values whose shapes are dynamic")
     groups = f"of {sparsity['groups']:,} groups of four weights"
     yield "2:4 sparse", "no weight is eligible" if sparsity["share"] is None else f"{sparsity['share']:.1%} {groups}"
-    if work["unknown_nodes"] or peak["unsized_values"]:
-        yield "hint", "fix dynamic inputs with --shape NAME:DIMS to count what depends on them"
+    open_inputs = [port for port in table["inputs"] if any(not isinstance(size, int) for size in port["shape"] or ())]
+    if open_inputs and (work["unknown_nodes"] or peak["unsized_values"]):
+        yield "hint", f"to count what is dynamic, pass {' '.join(map(_shape_option, open_inputs))}"
 
 
 def _port_text(port: dict[str, Any]) -> str:
     shape = "unknown rank" if port["shape"] is None else f"[{', '.join(_dimension(size) for size in port['shape'])}]"
     return f"{port['name']}: {port['dtype']} {shape}" + (" (optional)" if port["optional"] else "")
+
+
+def _shape_option(port: dict[str, Any]) -> str:
+    """The option that fixes an input's shape: a batch of 1, and any other open dimension by its name."""
+    sizes = ["1" if axis == 0 and not isinstance(size, int) else size for axis, size in enumerate(port["shape"])]
+    return f"--shape {port['name']}:{'x'.join(map(_dimension, sizes))}"
 
 
 def _dimension(size: int | str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +26,10 @@ def peak_resident(file: Path, feed: Feed, threads: int) -> int | None:
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
-    # Spawned, not forked: a fork would begin with all of this process's memory.
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    # Spawned, not forked: a fork would begin with all of this process's memory. Ctrl-C is for this process alone,
+    # which then ends the other.
+    calm = signal.signal, (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(1, get_context("spawn"), *calm) as pool:
         try:
             return pool.submit(_measure, file, feed, threads).result()
         except BrokenProcessPool:

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.sample_set import Feed, InputSpec
     from infer_opt.profiles import Profile
 
-__all__ = ["Subject", "subjects_of"]
+__all__ = ["Source", "Subject", "subjects_of"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where samples come from: `--data` (None for random numbers) and `--preprocess`."""
+
+    data: str | None
+    preprocess: str | None
 
 
 @dataclass(frozen=True)
@@ -42,13 +50,12 @@ class Subject:
 
 
 def subjects_of(
-    name: str, profile: Profile | None, data: str | None, threads: int | None, batches: Sequence[int]
+    name: str, profile: Profile | None, source: Source, threads: int | None, batches: Sequence[int]
 ) -> list[Subject]:
     """A model or an artifact, once for each batch size.
 
     Args:
         profile: what a model is meant for; an artifact has its own.
-        data: samples, or None for random numbers.
         threads: None takes the artifact's or the profile's, or 1.
         batches: empty takes the samples as they are.
 
@@ -67,12 +74,13 @@ def subjects_of(
     count = threads or (compiled.threads if compiled else profile.threads if profile else 1)
     inputs = input_specs(ir.load(file))
     runner = compiled.runner(count) if compiled else Runner(file, f"`{name}`", threads=count)
-    feed = next(iter(load_samples(data or "random", inputs)))
+    feed = next(iter(load_samples(source.data or "random", inputs, preprocess=source.preprocess)))
     note = targets.create(profile).timed_here() if profile else None
+    random = source.data in {None, "random"}
     found = []
     for each in [_batched(name, inputs, feed, batch) for batch in batches] or [feed]:
         runner.run(each, "the sample")  # an error here is named; while timing it would not be
-        found.append(Subject(name, file, runner, each, _batch_of(each), count, data in {None, "random"}, note))
+        found.append(Subject(name, file, runner, each, _batch_of(each), count, random, note))
     return found
 
 

@@ -42,10 +42,10 @@ def verify_command(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Check an artifact's files, and run it against the original: the error of every output.
+    """Check an artifact against the model it was made from.
 
-    Exit code 3 where it is broken (a file was changed, an output has another shape, or NaN where the original has
-    none) or misses a stated budget.
+    Compares its files with the manifest, and its outputs with the original's. Exit code 3 where it is broken (a
+    file was changed, an output has another shape, or NaN where the original has none) or misses a stated budget.
     """
     from infer_opt import ir
     from infer_opt.calibrate.budget import Budget

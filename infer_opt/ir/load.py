@@ -33,6 +33,7 @@ def load(path: str | Path) -> ir.Model:
     path = Path(path)
     proto = _parse(path)
     check_file(proto, path)
+    _shorten_default_domain(proto)
     _forget_annotations(proto.graph)
     try:
         model = ir.serde.deserialize_model(proto)
@@ -65,6 +66,14 @@ def _parse(path: Path) -> onnx.ModelProto:
     if not proto.HasField("graph"):
         raise InputError(f"`{path}` is empty or not an ONNX model", "check that the export or the copy finished")
     return proto
+
+
+def _shorten_default_domain(proto: onnx.ModelProto) -> None:
+    """The default domain has two names, "ai.onnx" and the empty one."""
+    for owner in (proto, *proto.functions):
+        for entry in owner.opset_import:
+            if entry.domain == "ai.onnx":
+                entry.domain = ""
 
 
 def _forget_annotations(graph: onnx.GraphProto) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dims", "elements", "infer_shapes", "numpy_dtype", "rank"]
 
+_LONGEST_VECTOR = 1_000_000  # elements; nothing that decides a shape is as long
 _SMALL_BYTES = 1024  # larger constants never decide a shape, and would be copied through protobuf for nothing
 
 
@@ -61,8 +62,9 @@ def infer_shapes(model: ir.Model, *, outputs: bool = False) -> None:
         outputs: infer the shapes of the graph's outputs too, after its inputs were given other shapes.
     """
     proto = _without_weights(model)
-    inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
-    found = dict(_inferred_types(inferred.graph))
+    found = _inferred(proto, data_prop=False)
+    if not any(_is_long_vector(item) for item in found.values()):
+        found = _inferred(proto, data_prop=True)
     kept = {*model.graph.inputs, *(() if outputs else model.graph.outputs)}
     for graph in model.graphs():
         values = [value for value in graph.inputs if graph is not model.graph]
@@ -83,6 +85,17 @@ def _without_weights(model: ir.Model) -> onnx.ModelProto:
             if not value.is_graph_input():
                 copy.graph.inputs.append(value)
     return ir.serde.serialize_model(copy)
+
+
+def _inferred(proto: onnx.ModelProto, *, data_prop: bool) -> dict[str, onnx.TypeProto]:
+    inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=data_prop)
+    return dict(_inferred_types(inferred.graph))
+
+
+def _is_long_vector(found: onnx.TypeProto) -> bool:
+    """Propagating data, onnx 1.23 makes a dimension of some 65 bytes for each element of a vector."""
+    shape = found.tensor_type.shape.dim
+    return len(shape) == 1 and shape[0].dim_value > _LONGEST_VECTOR
 
 
 def _inferred_types(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TypeProto]]:

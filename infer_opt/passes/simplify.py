@@ -26,7 +26,7 @@ _MOST_ROUNDS = 8  # each round is linear; real models settle after two or three
 class Simplify(Pass):
     """Remove what a graph can do without: constants computed at run time, no-ops, duplicates, dead code.
 
-    Exact: every output stays what it was, bit for bit, but for the sign of zero.
+    Exact: every node that stays reads the numbers it read before, bit for bit, but for the sign of zero.
     """
 
     name: ClassVar[str] = "simplify"

@@ -25,8 +25,9 @@ def check_out(out: Path, *, force: bool) -> None:
     """
     if out.name in {"", ".."}:
         raise InputError(f"`{out}` cannot be replaced as a whole", "name a folder of its own")
-    if not out.parent.is_dir():
-        raise InputError(f"`{out.parent}` is not a folder", "make it first, or pass another --out")
+    present = next(parent for parent in out.absolute().parents if parent.exists())
+    if not present.is_dir():
+        raise InputError(f"`{present}` is not a folder", "pass another --out")
     if out.is_symlink() or (out.exists() and not out.is_dir()):
         raise InputError(f"`{out}` exists and is not a folder", "pass another --out")
     if not out.exists() or not any(out.iterdir()):
@@ -41,8 +42,10 @@ def check_out(out: Path, *, force: bool) -> None:
 
 @contextmanager
 def staging(out: Path) -> Iterator[Path]:
-    """A new folder beside `out`, gone afterwards unless it was published."""
+    """A new folder beside `out`, gone afterwards unless it was published; so are parents made for it."""
+    missing = [parent for parent in out.absolute().parents if not parent.exists()]
     try:
+        out.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     except OSError as error:
         raise InputError(f"`{out.parent}` cannot be written to: {error.strerror}", "pass another --out") from None
@@ -50,6 +53,9 @@ def staging(out: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        if not out.exists():
+            for parent in missing:
+                parent.rmdir()
 
 
 def publish(folder: Path, out: Path) -> None:

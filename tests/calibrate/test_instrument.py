@@ -26,7 +26,7 @@ def probed(made: Instrumented, feed: Feed, *offsets: int) -> Feed:
 def test_a_probe_reports_extremes_and_sum(tmp_path: Path, shape: str) -> None:
     """Of values of fixed, dynamic, no, more than eight and many dimensions, as numpy has them."""
     sizes = [3 if part == "N" else int(part) for part in shape.split(",") if part]
-    x = normal(*sizes)
+    x = np.asarray(normal(*sizes))
     made = instrument(Network(IDENTITY.format(shape).replace("[]", "")).load(tmp_path), ["x", "y"])
     found = probed(made, {"x": x})
     for probe, value in zip(made.probes, (x, -x), strict=True):
@@ -97,7 +97,9 @@ def test_the_lattice_thins_the_longest_axes() -> None:
 
 def test_names_of_the_model_are_left_to_it(tmp_path: Path) -> None:
     """A model may use the names that probes would take."""
-    text = "net (float[4] probe_offsets) => (float[4] probe_constant) { probe_0 = Relu(probe_offsets) probe_constant = Neg(probe_0) }"
+    text = """net (float[4] probe_offsets) => (float[4] probe_constant) {
+        probe_0 = Relu(probe_offsets)  probe_constant = Neg(probe_0)
+    }"""
     made = instrument(Network(text).load(tmp_path), ["probe_offsets", "probe_0"])
     found = probed(made, {"probe_offsets": np.array([1, -2, 3, 4], np.float32)})
     np.testing.assert_array_equal(found["probe_constant"], [-1, 0, -3, -4])

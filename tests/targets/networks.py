@@ -78,12 +78,15 @@ class Network:
     opset: int = 17
 
     def proto(self) -> onnx.ModelProto:
-        """The model, with the constants as initializers."""
+        """The model, with the constants as initializers; shapes of outputs are inferred where the text has none."""
         domains = ', "com.microsoft": 1' if "com.microsoft." in self.text else ""
         model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {self.opset}{domains}]> {self.text}')
         model.graph.initializer.extend(
             numpy_helper.from_array(np.asarray(array), name) for name, array in self.constants.items()
         )
+        inferred = onnx.shape_inference.infer_shapes(model)
+        for value, found in zip(model.graph.output, inferred.graph.output, strict=True):
+            value.CopyFrom(found)
         return model
 
     def load(self, folder: Path) -> ir.Model:
@@ -146,6 +149,13 @@ def int8_plan(model: ir.Model, device: Profile, samples: SampleSet, method: Rang
 def profile(name: str, **changes: Any) -> Profile:
     """A shipped profile, with some facts replaced."""
     return replace(profiles.load(name, backends=BACKENDS), **changes)
+
+
+def for_any_host(name: str, **changes: Any) -> Profile:
+    """A shipped profile with 7-bit weights: x86 hosts without VNNI saturate sums of products of 8-bit ones."""
+    device = profile(name, **changes)
+    assert device.dialect is not None
+    return replace(device, dialect=replace(device.dialect, weight_bits=7))
 
 
 def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> np.ndarray:

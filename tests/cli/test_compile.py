@@ -1,0 +1,204 @@
+"""`infer-opt compile`, from the words typed to the folder written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+TARGET = ("--target", "x86-avx2")
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+
+
+def test_the_artifact_is_whole_and_right(infer_opt: Callable, fits: Callable, kit: Path) -> None:
+    """The path alone on stdout; manifest and report fit their schemas; the artifact gives the original's classes."""
+    ran = infer_opt("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--precision", "int8")
+    assert (ran.code, ran.out) == (0, "net-x86-avx2\n")
+    folder = Path("net-x86-avx2")
+    assert sorted(file.name for file in folder.iterdir()) == ["manifest.json", "model.onnx", "report.json"]
+    fits("report", json.loads((folder / "report.json").read_text()))
+    fits("manifest", json.loads((folder / "manifest.json").read_text()))
+    samples = {"x": np.load(kit / "calib.npz")["x"]}
+    [before], [after] = (
+        onnxruntime.InferenceSession(model).run(None, samples) for model in (kit / "net.onnx", folder / "model.onnx")
+    )
+    assert 0 < np.abs(before - after).max() < 0.2 * np.abs(before).max()
+    assert (before.argmax(1) == after.argmax(1)).mean() > 0.9
+
+
+def test_the_summary_says_what_was_measured(infer_opt: Callable) -> None:
+    """On stderr: what was chosen and why, nodes, regions, latency and error, each with its kind."""
+    ran = infer_opt("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--precision", "int8")
+    assert ": int8, " in ran.err.splitlines()[0]
+    assert " the original (measured)" in ran.err.splitlines()[0]
+    labels = [line.split()[0] for line in ran.err.splitlines()[1:] if line[2] != " "]
+    assert labels == ["artifact", "why", "nodes", "regions", "latency", "size", "error"]
+    assert "on 8 held-out samples, against the original:" in ran.err
+    assert "`scores` SQNR " in ran.err
+
+
+def test_what_cannot_be_measured_is_said(infer_opt: Callable) -> None:
+    """A GPU's latency is not this CPU's; without verification there are no errors either."""
+    ran = infer_opt("compile", "net.onnx", "--target", "t4")
+    assert "latency not measured" in ran.err.splitlines()[0]
+    assert "not measured: the t4 is a GPU" in ran.err
+    assert "on 3 random inputs" in ran.err
+    assert "no engine was built: run build.sh on the t4" in ran.err
+    assert Path("net-t4/build.sh").stat().st_mode & 0o111
+    unverified = infer_opt("compile", "net.onnx", *TARGET, "--no-verify")
+    assert "error     not measured: nothing was run" in unverified.err
+
+
+def test_json_is_the_report(infer_opt: Callable, fits: Callable) -> None:
+    """One document on stdout, the same as report.json; the summary stays on stderr."""
+    ran = infer_opt("compile", "net.onnx", *TARGET, "--json")
+    fits("report", ran.json)
+    assert ran.json == json.loads(Path("net-x86-avx2/report.json").read_text())
+    assert "artifact  net-x86-avx2" in ran.err
+
+
+def test_a_missed_budget_is_code_3_and_leaves_the_artifact(infer_opt: Callable, fits: Callable) -> None:
+    """Every fault is named, on stderr and in the report."""
+    budget = ("--min-sqnr", "190", "--min-speedup", "1000")
+    ran = infer_opt("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--precision", "int8", *budget, "--json")
+    assert ran.code == 3
+    fits("report", ran.json)
+    assert len(ran.json["budget_faults"]) == 2
+    error = ran.err.splitlines()[-2]
+    assert error.startswith("error: the budget is missed by `net-x86-avx2`: ")
+    for fault, option in zip(ran.json["budget_faults"], ("--min-sqnr 190", "--min-speedup 1000"), strict=True):
+        assert option in fault
+        assert fault in error
+    assert Path("net-x86-avx2/manifest.json").is_file()
+
+
+def test_a_budget_that_holds_is_code_0(infer_opt: Callable) -> None:
+    """The same command line, with limits that are met."""
+    budget = ("--min-sqnr", "10", "--max-drop", "0.5", "--min-speedup", "0.01")
+    assert infer_opt("compile", "net.onnx", *TARGET, "--calib", "calib.npz", *budget).code == 0
+
+
+def test_several_targets(infer_opt: Callable, fits: Callable) -> None:
+    """A folder for each inside --out, a path a line, and with --json a list of reports."""
+    ran = infer_opt("compile", "net.onnx", "--target", "x86-avx2,t4", "--out", "made")
+    assert (ran.code, ran.out) == (0, "made/x86-avx2\nmade/t4\n")
+    assert Path("made/t4/manifest.json").is_file()
+    again = infer_opt("compile", "net.onnx", "--target", "x86-avx2,t4", "--out", "made", "--force", "--json")
+    assert [report["target"] for report in again.json] == ["x86-avx2", "t4"]
+    for report in again.json:
+        fits("report", report)
+
+
+@pytest.mark.parametrize("target", ["x86-avx2,toaster", "x86-avx2,x86-avx2", "x86-avx2,"])
+def test_several_targets_are_checked_before_any_work(infer_opt: Callable, target: str) -> None:
+    """A name that is wrong or stands twice ends the command before a folder is made."""
+    ran = infer_opt("compile", "net.onnx", "--target", target, "--out", "made")
+    assert ran.code == 2
+    assert list(Path().iterdir()) == []
+
+
+def test_what_was_made_before_a_failure_is_told(infer_opt: Callable) -> None:
+    """The first target's artifact stays and is printed; the second's is in the way."""
+    Path("made/t4").mkdir(parents=True)
+    Path("made/t4/notes.txt").touch()
+    ran = infer_opt("compile", "net.onnx", "--target", "x86-avx2,t4", "--out", "made")
+    assert (ran.code, ran.out) == (1, "made/x86-avx2\n")
+    assert "`made/t4` holds files that infer-opt did not write" in ran.err
+
+
+def test_a_dry_run_writes_nothing(infer_opt: Callable, fits: Callable) -> None:
+    """It tells all that a real run would, on stderr or as JSON, and prints no path."""
+    options = ("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--dry-run")
+    ran = infer_opt(*options)
+    assert (ran.code, ran.out) == (0, "")
+    assert "artifact  net-x86-avx2 (not written: --dry-run)" in ran.err
+    assert "  regions   " in ran.err
+    fits("report", infer_opt(*options, "--json").json)
+    assert list(Path().iterdir()) == []
+
+
+def test_an_artifact_is_replaced_only_by_force(infer_opt: Callable) -> None:
+    """Without --force the old one stays as it is; a folder of other things stays even with it."""
+    options = ("compile", "net.onnx", *TARGET, "--out", "made")
+    assert infer_opt(*options).code == 0
+    written = Path("made/manifest.json").stat().st_mtime_ns
+    refused = infer_opt(*options)
+    assert (refused.code, Path("made/manifest.json").stat().st_mtime_ns) == (1, written)
+    assert "pass --force to replace it" in refused.err
+    assert infer_opt(*options, "--force").code == 0
+    Path("other").mkdir()
+    Path("other/notes.txt").touch()
+    assert infer_opt("compile", "net.onnx", *TARGET, "--out", "other", "--force").code == 1
+    assert [file.name for file in Path("other").iterdir()] == ["notes.txt"]
+
+
+def test_failure_leaves_no_file(infer_opt: Callable, tmp_path: Path) -> None:
+    """One line that names the culprit, a hint, and the folder as it was."""
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    ran = infer_opt("compile", tmp_path / "bad.onnx", *TARGET)
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (1, "", 2)
+    assert ran.err.startswith(f"error: `{tmp_path / 'bad.onnx'}`")
+    assert [file.name for file in tmp_path.iterdir()] == ["bad.onnx"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--out", ".."), 1, "`..` cannot be replaced as a whole"),
+        (("--out", "."), 1, "`.` cannot be replaced as a whole"),
+        (("--out", "file/made"), 1, "file` is not a folder"),
+        (("--out", "file/place"), 1, "file` is not a folder"),
+        (("--set", "threads"), 2, "--set `threads` gives no value"),
+        (("--set", "threads=2", "--set", "threads=3"), 2, "--set gives `threads` twice"),
+        (("--set", "treads=2"), 2, "unknown key `treads`"),
+        (("--shape", "x:1x3"), 2, "input `x` has 4 dimensions, not 2"),
+        (("--shape", "x"), 2, "--shape `x` names no input"),
+        (("--pipeline", "simplify,fuze"), 2, "no pass is called `fuze`"),
+        (("--explain", "fuze"), 2, "no pass is called `fuze`"),
+        (("--precision", "int4"), 1, "offers no int4"),
+        (("--precision", "int8"), 1, "INT8 needs samples"),
+        (("--min-sqnr", "inf"), 2, "--min-sqnr"),
+        (("--dump-ir", "file"), 1, "--dump-ir `file` exists and is not a folder"),
+        (("--calib", "nope.npz"), 1, "nope.npz"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_bad_options(infer_opt: Callable, options: tuple[str, ...], code: int, said: str) -> None:
+    """Code, culprit and hint; nothing is written."""
+    Path("file").touch()
+    ran = infer_opt("compile", "net.onnx", *TARGET, *options)
+    assert (ran.code, ran.out) == (code, "")
+    error, hint = ran.err.splitlines()
+    assert error.startswith("error: ")
+    assert said in error
+    assert hint.startswith("hint: ")
+    assert [file.name for file in Path().iterdir()] == ["file"]
+
+
+def test_explain_tells_what_did_not_happen(infer_opt: Callable) -> None:
+    """Of all passes without a name, of one with its name; wherever the option stands."""
+    options = ("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--precision", "int8", "--force")
+    everything = infer_opt(*options, "--explain").err.splitlines()
+    assert {"simplify:", "fuse:", "precision of each region:"} <= set(everything)
+    assert any("`conv` (Conv): " in line for line in everything)
+    between = infer_opt("compile", "--explain", "--force", "net.onnx", *TARGET).err.splitlines()
+    assert "fuse:" in between
+    only = infer_opt(*options, "--explain", "fuse").err.splitlines()
+    assert "fuse:" in only
+    assert not {"simplify:", "precision of each region:"} & set(only)
+
+
+def test_settings_reach_the_artifact(infer_opt: Callable) -> None:
+    """--set, --threads, --shape and --pipeline are in the manifest; --dump-ir writes what changed."""
+    options = ("--set", "memory_mb=512", "--threads", "2", "--shape", "image:4x1x32x32", "--pipeline", "fuse")
+    assert infer_opt("compile", DIGITS, *TARGET, *options, "--dump-ir", "dumped", "--out", "made").code == 0
+    manifest = json.loads(Path("made/manifest.json").read_text())
+    assert manifest["profile"]["memory_mb"] == 512
+    assert manifest["run"]["threads"] == 2
+    assert manifest["inputs"][0]["shape"] == [4, 1, 32, 32]
+    assert manifest["pipeline"] == "fuse"
+    assert {path.suffix for path in Path("dumped").glob("*-fuse.*")} == {".txt", ".onnx"}

@@ -1,0 +1,46 @@
+"""The whole pipeline on random graphs: what they compute stays, whatever they are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import onnx
+from hypothesis import HealthCheck, given, settings
+
+from infer_opt import ir
+from infer_opt.passes import Pipeline
+from tests.onnx_text import load, run
+from tests.passes.random_graphs import feed, models
+
+PIPELINE = Pipeline.parse("legalize,simplify,fuse")
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+@given(models())
+@settings(UNHURRIED, max_examples=400, derandomize=True)
+def test_outputs_stay(model: onnx.ModelProto) -> None:
+    """Within 1e-6 of the largest output: the numbers are such that float32 hardly ever has to round."""
+    with TemporaryDirectory() as folder:
+        before = load(model, Path(folder))
+        after, _ = PIPELINE.run(before)
+    for seed in range(2):
+        values = feed(model, seed)
+        for expected, actual in zip(run(ir.serialize(before), values), run(ir.serialize(after), values), strict=True):
+            largest = float(np.abs(expected[np.isfinite(expected)]).max(initial=1))
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6 * largest)
+
+
+@given(models())
+@settings(UNHURRIED, max_examples=100, derandomize=True)
+def test_the_interface_stays_and_the_graph_settles(model: onnx.ModelProto) -> None:
+    """Inputs and outputs are the same, onnx's checker agrees, and a second run changes nothing."""
+    with TemporaryDirectory() as folder:
+        before = load(model, Path(folder))
+    after, _ = PIPELINE.run(before)
+    assert ir.interface(after) == ir.interface(before)
+    onnx.checker.check_model(ir.serialize(after), full_check=True)
+    again, steps = PIPELINE.run(after)
+    assert [step.outcome.changes for step in steps] == [()] * len(steps)
+    assert ir.text(again) == ir.text(after)

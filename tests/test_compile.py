@@ -1,0 +1,586 @@
+"""Compiling from end to end: what is chosen, written, refused and said, on a small convolutional net."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import jsonschema
+import numpy as np
+import onnx
+import pytest
+
+from infer_opt import ir
+from infer_opt.calibrate.budget import Budget
+from infer_opt.calibrate.choice import TIE
+from infer_opt.compile import Request, compile_model, regions_of
+from infer_opt.errors import InputError, UsageError
+from infer_opt.passes import Change, Outcome, Pass, Pipeline
+from infer_opt.report import Report, read_manifest
+from infer_opt.targets.host import host_isa
+from tests.targets.networks import Feed, Network, for_any_host, normal, optimized, profile, run, sqnr
+
+SCHEMAS = Path(__file__).parents[1] / "docs" / "schemas"
+HERE = for_any_host("x86-avx512-vnni", arch=None, isa=())  # so that latency counts on every host
+T4, ARM = profile("t4"), for_any_host("arm-a78", arch="riscv64")
+
+TEXT = """net (float[N,3,H,W] image) => (float[N,8,h,w] features, float[N,8,1,1] pooled) {
+    c1 = Conv<pads=[1,1,1,1]>(image, w1, b1)  n1 = BatchNormalization(c1, scale, shift, mean, var)  r1 = Relu(n1)
+    c2 = Conv<pads=[1,1,1,1], strides=[2,2]>(r1, w2)  r2 = Relu(c2)
+    c3 = Conv<pads=[1,1,1,1]>(r2, w3, b3)  a3 = Add(c3, r2)  same = Identity(a3)
+    features = Conv(same, w4, b4)  pooled = GlobalAveragePool(features)
+}"""
+CONSTANTS = {
+    "w1": normal(32, 3, 3, 3, scale=0.3),
+    "b1": normal(32, seed=1, scale=0.1),
+    "scale": np.abs(normal(32, seed=2)) + np.float32(0.5),
+    "shift": normal(32, seed=3, scale=0.1),
+    "mean": normal(32, seed=4, scale=0.1),
+    "var": np.abs(normal(32, seed=5)) + np.float32(0.5),
+    "w2": normal(64, 32, 3, 3, seed=6, scale=0.08),
+    "w3": normal(64, 64, 3, 3, seed=7, scale=0.04),
+    "b3": normal(64, seed=8, scale=0.1),
+    "w4": np.abs(normal(8, 64, 1, 1, seed=9, scale=0.2)),
+    "b4": normal(8, seed=10, scale=2.0),
+}
+NETWORK = Network(TEXT, CONSTANTS)
+FEED: Feed = {"image": normal(2, 3, 32, 32, seed=99)}
+
+
+@dataclass(frozen=True)
+class Work:
+    """A folder with the net and samples for it."""
+
+    folder: Path
+
+    @property
+    def model(self) -> Path:
+        """The net's file."""
+        return self.folder / "net.onnx"
+
+    @property
+    def calib(self) -> str:
+        """16 samples."""
+        return str(self.folder / "calib.npz")
+
+    @property
+    def out(self) -> Path:
+        """Where artifacts go."""
+        return self.folder / "out"
+
+    def request(self, **options: Any) -> Request:
+        """A request for this host, with the samples unless `calib` says otherwise."""
+        facts = {"model": self.model, "profile": HERE, "out": self.out, "calib": self.calib} | options
+        return Request(**facts)
+
+    def compile(self, **options: Any) -> Report:
+        """Compile."""
+        return compile_model(self.request(**options))
+
+    def refused(self, **options: Any) -> tuple[str, str | None]:
+        """Message and hint of a compile that fails; it leaves everything as it was."""
+        before = snapshot(self.folder)
+        with pytest.raises(InputError) as caught:
+            self.compile(**options)
+        assert snapshot(self.folder) == before
+        return caught.value.message, caught.value.hint
+
+    def artifact(self) -> onnx.ModelProto:
+        """The model that was written."""
+        return onnx.load(self.out / "model.onnx")
+
+    def operators(self) -> list[str]:
+        """Operators of the artifact in the order of the file."""
+        return [node.op_type for node in self.artifact().graph.node]
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    """Every file in a folder and below."""
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Work:
+    """The net, with metadata, and 16 samples."""
+    model = NETWORK.proto()
+    onnx.helper.set_model_props(model, {"classes": "cat,dog", "author": "someone"})
+    onnx.save(model, tmp_path / "net.onnx")
+    np.savez(tmp_path / "calib.npz", image=normal(16, 1, 3, 32, 32, seed=20))
+    return Work(tmp_path)
+
+
+def saved(network: Network, work: Work, **samples: np.ndarray) -> dict[str, Any]:
+    """Options for another net and its samples."""
+    path = network.save(work.folder, "other.onnx")
+    if not samples:
+        return {"model": path, "calib": None}
+    np.savez(work.folder / "other.npz", **samples)
+    return {"model": path, "calib": str(work.folder / "other.npz")}
+
+
+def closeness(work: Work, feed: Feed = FEED, network: Network = NETWORK) -> float:
+    """SQNR of the artifact's worst output against the net's."""
+    expected, got = network.run(feed), run(work.out / "model.onnx", feed)
+    return min(sqnr(expected[name], got[name]) for name in expected)
+
+
+def test_auto_takes_the_fastest_that_is_right_enough(work: Work) -> None:
+    """Of FP32, INT8 and the original as it came; its numbers are those of the report."""
+    report = work.compile()
+    assert [item.name for item in report.candidates] == ["fp32", "int8", "original"]
+    assert all(item.refused is None for item in report.candidates)
+    times = {item.name: item.latency.p50_ms for item in report.candidates if item.latency}
+    assert times[report.chosen] <= TIE * min(times.values())
+    assert closeness(work) > (30 if report.chosen == "int8" else 100)
+    assert (report.warnings, report.budget_faults, report.unchecked) == ((), (), ())
+    assert report.checked == "run"
+    assert report.speedup is not None
+    assert report.artifact_bytes == (work.out / "model.onnx").stat().st_size
+    assert report.original_bytes == work.model.stat().st_size
+    if "avx512_vnni" in host_isa():
+        assert report.chosen == "int8"
+        assert report.speedup > 1
+
+
+def test_the_folder_holds_model_manifest_and_report(work: Work) -> None:
+    """Nothing else, there or beside it; both texts follow their published schemas."""
+    report = work.compile()
+    assert sorted(path.name for path in work.out.iterdir()) == ["manifest.json", "model.onnx", "report.json"]
+    assert sorted(path.name for path in work.folder.iterdir()) == ["calib.npz", "net.onnx", "out"]
+    for name in ("manifest", "report"):
+        schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8"))
+        jsonschema.validate(json.loads((work.out / f"{name}.json").read_text(encoding="utf-8")), schema)
+    assert json.loads((work.out / "report.json").read_text(encoding="utf-8")) == json.loads(json.dumps(report.table()))
+
+
+def test_the_manifest_tells_what_the_artifact_is_made_of(work: Work) -> None:
+    """Source, samples, pipeline and interface; the files have the hashes it says."""
+    work.compile(precision="int8", threads=2)
+    manifest = read_manifest(work.out)
+    assert manifest["source"] == {"path": "net.onnx", "sha256": ir.file_sha256(work.model)}
+    assert manifest["calib"] == {"path": work.calib, "sha256": ir.file_sha256(Path(work.calib)), "samples": 12}
+    assert manifest["pipeline"] == "simplify,fuse,quantize"
+    assert manifest["run"] == {"threads": 2, "arena": True}
+    assert manifest["profile"]["name"] == "x86-avx512-vnni"
+    assert manifest["checked"] == "run"
+    assert [port["name"] for port in manifest["inputs"]] == ["image"]
+    assert manifest["inputs"][0]["shape"] == ["N", 3, "H", "W"]
+    assert manifest["inputs"][0]["layout"] == "NCHW"
+    assert [port["name"] for port in manifest["outputs"]] == ["features", "pooled"]
+
+
+def test_fp32_is_graph_passes_only(work: Work) -> None:
+    """The BatchNormalization is folded and the Identity gone; the outputs stay what they were."""
+    report = work.compile(precision="fp32")
+    assert (report.chosen, report.why) == ("fp32", "the only candidate")
+    assert work.operators() == ["Conv", "Relu", "Conv", "Relu", "Conv", "Add", "Conv", "GlobalAveragePool"]
+    assert closeness(work) > 100
+    assert {choice.precision for choice in report.plan.choices.values()} == {"fp32"}
+    assert report.passes[-1].changes
+
+
+def test_int8_by_name_is_an_order(work: Work) -> None:
+    """Every region that is legal gets it, whatever it gains; onnxruntime then runs no float Conv."""
+    report = work.compile(precision="int8")
+    assert (report.chosen, report.why) == ("int8", "the only candidate")
+    assert {choice.precision for choice in report.plan.choices.values()} == {"int8"}
+    kernels = optimized(work.out / "model.onnx", work.folder)
+    assert kernels.count("QLinearConv") == 4
+    assert not {"Conv", "FusedConv", "Relu", "Add"} & set(kernels)
+    assert closeness(work) > 30
+    assert report.artifact_bytes < 0.3 * report.original_bytes
+
+
+@pytest.mark.parametrize("options", [{"precision": "int8"}, {"pipeline": Pipeline.parse("simplify,quantize")}])
+def test_int8_without_samples_is_refused(work: Work, options: dict[str, Any]) -> None:
+    """Ranges cannot be made up."""
+    message, hint = work.refused(calib=None, **options)
+    assert message == "INT8 needs samples to find its ranges"
+    assert hint == "pass --calib PATH, or --precision fp32"
+
+
+def test_a_pipeline_means_exactly_its_passes(work: Work) -> None:
+    """Without `fuse` the BatchNormalization stays; without `quantize` no INT8 is tried."""
+    report = work.compile(pipeline=Pipeline.parse("simplify"))
+    assert report.chosen == "fp32"
+    assert [item.text for item in report.passes] == ["legalize", "simplify"]
+    assert "BatchNormalization" in work.operators()
+    assert "Identity" not in work.operators()
+    assert report.pipeline == "simplify"
+
+
+def test_a_pipeline_that_quantizes_orders_int8_by_its_method(work: Work) -> None:
+    """Its options reach the planner: min-max keeps the whole range of the input, a percentile does not."""
+    scales = []
+    for text in ("fuse,quantize{method=minmax}", "fuse,quantize{method=percentile,percentile=90.0}"):
+        report = work.compile(pipeline=Pipeline.parse(text), force=True)
+        assert (report.chosen, report.pipeline) == ("int8", text)
+        scales.append(float(report.plan.activations["image"].scale))
+    samples = np.load(work.calib)["image"][:12]
+    assert scales[0] == pytest.approx((samples.max() - samples.min()) / 255)
+    assert scales[1] < 0.6 * scales[0]
+
+
+def test_without_samples_int8_is_not_tried(work: Work) -> None:
+    """A warning says so; the artifact is verified on random numbers."""
+    report = work.compile(calib=None)
+    assert report.chosen in {"fp32", "original"}
+    assert report.warnings == ("INT8 was not tried: it needs samples (--calib)",)
+    assert report.samples == {"source": "random", "calibration": 0, "verification": 3, "random": True}
+    assert read_manifest(work.out)["calib"] is None
+    assert report.checked == "run"
+    assert closeness(work) > 100
+
+
+def test_few_samples_are_warned_of(work: Work) -> None:
+    """4 samples calibrate and verify."""
+    np.savez(work.folder / "few.npz", image=normal(4, 1, 3, 32, 32))
+    report = work.compile(calib=str(work.folder / "few.npz"))
+    assert report.warnings == (
+        "only 4 samples: calibration and verification share them; a few hundred typical inputs are usual",
+    )
+    assert (report.samples["calibration"], report.samples["verification"]) == (4, 4)
+
+
+def test_random_samples_are_warned_of(work: Work) -> None:
+    """They may be asked for by name."""
+    report = work.compile(calib="random", precision="int8")
+    assert report.warnings == ("calibrated on random numbers: ranges and errors say nothing about real inputs",)
+    assert report.samples["random"]
+    assert read_manifest(work.out)["calib"]["sha256"] is None
+
+
+def test_samples_may_have_any_size(work: Work) -> None:
+    """A folder of feeds of different heights and batches calibrates a net of dynamic shape."""
+    folder = work.folder / "feeds"
+    folder.mkdir()
+    for index in range(9):
+        np.savez(folder / f"{index}.npz", image=normal(1 + index % 2, 3, 16 + 4 * index, 32, seed=index))
+    work.compile(calib=str(folder), precision="int8")
+    assert closeness(work, {"image": normal(3, 3, 20, 44)}) > 30
+
+
+def test_shapes_can_be_fixed(work: Work) -> None:
+    """Inputs get the sizes, outputs what follows from them; names stay."""
+    work.compile(shapes=(ir.InputShape.parse("image:1x3x32x32"),), precision="int8")
+    manifest = read_manifest(work.out)
+    assert manifest["inputs"][0]["shape"] == [1, 3, 32, 32]
+    assert [port["shape"] for port in manifest["outputs"]] == [[1, 8, 16, 16], [1, 8, 1, 1]]
+    assert closeness(work, {"image": FEED["image"][:1]}) > 30
+
+
+def test_a_shape_for_no_input_is_a_usage_error(work: Work) -> None:
+    """With the nearest name."""
+    with pytest.raises(UsageError, match="no input `imgae`") as caught:
+        work.compile(shapes=(ir.InputShape.parse("imgae:1x3x32x32"),))
+    assert caught.value.hint == "did you mean `image`?"
+    assert not work.out.exists()
+
+
+def test_the_graph_can_be_dumped_after_each_pass(work: Work) -> None:
+    """As text and as a model that loads, from the original on."""
+    work.compile(dump_ir=work.folder / "dump", precision="fp32")
+    names = sorted(path.name for path in (work.folder / "dump").iterdir())
+    assert names == ["00-original.txt", "02-simplify.onnx", "02-simplify.txt", "03-fuse.onnx", "03-fuse.txt"]
+    before, after = ((work.folder / "dump" / name).read_text(encoding="utf-8") for name in (names[0], names[-1]))
+    assert "BatchNormalization" in before
+    assert "BatchNormalization" not in after
+    expected, got = NETWORK.run(FEED), run(work.folder / "dump" / "03-fuse.onnx", FEED)
+    assert sqnr(expected["features"], got["features"]) > 100
+
+
+def test_without_verification_nothing_is_run_or_claimed(work: Work) -> None:
+    """Only rules were checked; INT8 is not taken unseen, but may be ordered."""
+    report = work.compile(verify=False)
+    assert (report.chosen, report.checked, report.latency_note) == ("fp32", "rules", "nothing was run (--no-verify)")
+    assert report.warnings == ("INT8 was not tried: unverified, nothing tells whether it is right enough",)
+    assert report.best.errors == ()
+    assert report.speedup is None
+    ordered = work.compile(verify=False, precision="int8", force=True)
+    assert (ordered.chosen, ordered.checked) == ("int8", "rules")
+    assert closeness(work) > 30
+
+
+def test_a_missed_speed_up_is_a_fault_of_the_budget(work: Work) -> None:
+    """The artifact is there all the same."""
+    report = work.compile(budget=Budget(min_speedup=1000))
+    [fault] = report.budget_faults
+    assert fault.endswith("x (measured) misses --min-speedup 1000")
+    assert read_manifest(work.out)["model"] == "model.onnx"
+
+
+def test_a_speed_up_that_cannot_be_measured_is_a_fault(work: Work) -> None:
+    """No silence about a limit that nobody checked."""
+    report = work.compile(budget=Budget(min_speedup=1), profile=T4)
+    assert report.budget_faults == ("--min-speedup cannot be checked: latency was not measured: the t4 is a GPU",)
+
+
+def test_a_stated_error_budget_refuses_int8_but_not_an_order(work: Work) -> None:
+    """Nothing quantized keeps 90 dB: `auto` stays with float, `int8` is made and misses."""
+    strict = Budget(min_sqnr=90)
+    report = work.compile(budget=strict)
+    assert report.chosen in {"fp32", "original"}
+    assert report.budget_faults == ()
+    assert "int8 was refused: output `features` keeps" in report.why
+    ordered = work.compile(budget=strict, precision="int8", force=True)
+    assert ordered.chosen == "int8"
+    assert len(ordered.budget_faults) == 2
+    assert all(fault.endswith("of --min-sqnr 90") for fault in ordered.budget_faults)
+
+
+@dataclass(frozen=True)
+class Spoil(Pass):
+    """A pass with a bug: it scales what the first Conv computes."""
+
+    name: ClassVar[str] = "spoil"
+
+    def apply(self, model: ir.Model) -> Outcome:
+        """Put a Mul behind the first Conv."""
+        conv = next(node for node in model.graph if node.op_type == "Conv")
+        old, names = conv.outputs[0], ir.Names(model)
+        factor = ir.add_initializer(model.graph, names.fresh("factor"), np.float32(1.01))
+        mul = ir.make_node("Mul", [old, factor], name=names.fresh("spoiled"))
+        mul.outputs[0].name = names.fresh("spoiled")
+        for user, index in tuple(old.uses()):
+            if user is not mul:
+                user.replace_input_with(index, mul.outputs[0])
+        model.graph.insert_after(conv, mul)
+        return Outcome((Change("spoil", (str(conv.name),)),))
+
+
+def test_a_pass_that_changes_the_outputs_is_undone(work: Work) -> None:
+    """With a warning that tells by how much; the other passes keep their work."""
+    report = work.compile(pipeline=Pipeline((Spoil(), *Pipeline.parse("simplify,fuse").passes)))
+    [warning] = report.warnings
+    assert warning.startswith("pass `spoil` was undone: output `features` changed: ")
+    spoiled = next(item for item in report.passes if item.text == "spoil")
+    assert spoiled.undone is not None
+    assert spoiled.nodes_before == spoiled.nodes_after
+    assert "Mul" not in work.operators()
+    assert "BatchNormalization" not in work.operators()
+    assert closeness(work) > 100
+
+
+def test_without_verification_a_bad_pass_is_not_found(work: Work) -> None:
+    """What --no-verify gives up."""
+    report = work.compile(pipeline=Pipeline((Spoil(),)), verify=False)
+    assert report.warnings == ()
+    assert closeness(work) < 60
+
+
+@pytest.mark.parametrize("dtype", ["float16", "double", "int64"])
+def test_models_of_other_types_are_left_untouched(work: Work, dtype: str) -> None:
+    """Same graph, same bytes of weights, same results; INT8 is not even tried."""
+    array = {"float16": np.float16, "double": np.float64, "int64": np.int64}[dtype]
+    weight = (normal(6, 4) * 8).astype(array)
+    network = Network(f"net ({dtype}[N,6] x) => ({dtype}[N,4] y) {{ y = MatMul(x, w) }}", {"w": weight})
+    options = saved(network, work, x=(normal(10, 1, 6) * 8).astype(array))
+    report = work.compile(**options)
+    assert [item.name for item in report.candidates] == ["fp32", "original"]
+    assert report.warnings == ()
+    assert ir.fingerprint(ir.load(work.out / "model.onnx")) == ir.fingerprint(ir.load(options["model"]))
+    assert read_manifest(work.out)["inputs"][0]["dtype"] == dtype
+
+
+def test_an_order_that_nothing_can_carry_out_is_refused(work: Work) -> None:
+    """A float model that calls itself INT8 would be a quiet downgrade."""
+    network = Network("net (float16[N,6] x) => (float16[N,6] y) { y = Relu(x) }")
+    options = saved(network, work, x=normal(10, 1, 6).astype(np.float16))
+    message, hint = work.refused(precision="int8", **options)
+    model = options["model"]
+    assert message == (f"no part of `{model}` can run at int8 on `x86-avx512-vnni`: not a float operator of ONNX")
+    assert hint == "pass --precision auto"
+
+
+@pytest.mark.parametrize("precision", ["fp16", "int8"])
+def test_a_precision_that_the_backend_cannot_write_yet_is_refused(work: Work, precision: str) -> None:
+    """The T4 has it, this version does not: no quiet FP32."""
+    message, _ = work.refused(precision=precision, profile=T4)
+    assert message == (
+        f"no part of `{work.model}` can run at {precision} on `t4`: the tensorrt backend does not write it yet"
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [{"precision": "int8"}, {"pipeline": Pipeline.parse("simplify,quantize")}, {"precision": "fp16"}]
+)
+def test_a_precision_that_the_profile_does_not_have_is_refused(work: Work, options: dict[str, Any]) -> None:
+    """Named by option, or by a pass."""
+    message, hint = work.refused(profile=replace(HERE, precisions=("fp32",)), **options)
+    wanted = options.get("precision", "int8")
+    assert message == f"profile `x86-avx512-vnni` offers no {wanted}; it has fp32"
+    assert hint == "pass --precision auto, or another --target"
+
+
+def test_metadata_are_kept(work: Work) -> None:
+    """What an application reads from the model is there in every precision."""
+    for precision in ("fp32", "int8"):
+        work.compile(precision=precision, force=True)
+        metadata = {entry.key: entry.value for entry in work.artifact().metadata_props}
+        assert (metadata["classes"], metadata["author"]) == ("cat,dog", "someone")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_the_same_request_gives_the_same_bytes(work: Work, precision: str) -> None:
+    """Twice, with the same seed."""
+    contents = []
+    for _ in range(2):
+        work.compile(precision=precision, seed=7, force=True)
+        contents.append((work.out / "model.onnx").read_bytes())
+    assert contents[0] == contents[1]
+
+
+def test_an_artifact_is_replaced_only_by_a_finished_one(work: Work) -> None:
+    """Not without --force, not by a compile that fails late, and then wholly."""
+    work.compile(precision="fp32")
+    message, _ = work.refused(precision="int8")
+    assert message == f"`{work.out}` holds an artifact already"
+    bad = normal(16, 1, 3, 32, 32)
+    bad[15, 0, 0, 0, 0] = np.nan
+    np.savez(work.folder / "bad.npz", image=bad)
+    message, _ = work.refused(precision="int8", calib=str(work.folder / "bad.npz"), force=True)
+    assert message == (
+        f"{work.folder / 'bad.npz'} sample 15: NaN or Inf in input `image` (1 elements) reaches output `features`"
+    )
+    assert work.compile(precision="int8", force=True).chosen == "int8"
+
+
+def test_a_bad_sample_that_reaches_no_output_is_a_warning(work: Work) -> None:
+    """A NaN that a Slice cuts off; the file, the sample and the input are named."""
+    network = Network(
+        "net (float[1,8] x) => (float[1,4] y) { s = Slice(x, four, eight, one) y = MatMul(s, w) }",
+        {"four": np.array([4]), "eight": np.array([8]), "one": np.array([1]), "w": normal(4, 4)},
+    )
+    samples = normal(12, 1, 8)
+    samples[3, 0, 0] = np.nan
+    report = work.compile(precision="int8", **saved(network, work, x=samples))
+    source = work.folder / "other.npz"
+    assert report.warnings == (f"NaN or Inf that reaches no output: {source} sample 3: `x`",)
+
+
+def test_a_dry_run_writes_nothing(work: Work) -> None:
+    """But tells all."""
+    report = work.compile(dry_run=True, precision="int8")
+    assert report.chosen == "int8"
+    assert report.best.errors
+    assert not work.out.exists()
+
+
+def test_an_operator_that_the_device_lacks_is_refused_before_any_work(work: Work) -> None:
+    """By node, without a look at the samples."""
+    network = Network("net (float[2] x) => (float[2] y) { [odd] y = com.microsoft.Mystery(x) }")
+    message, _ = work.refused(**saved(network, work) | {"calib": "no-such-file.npz"})
+    assert message == "node `odd`: onnxruntime has no operator `com.microsoft::Mystery`"
+
+
+def test_a_gpu_gets_a_script_and_no_latency(work: Work) -> None:
+    """Verified here as a computation; what is left to the device is told."""
+    report = work.compile(profile=T4)
+    assert (report.chosen, report.checked, report.latency_note) == ("fp32", "rules", "the t4 is a GPU")
+    assert sorted(path.name for path in work.out.iterdir()) == [
+        "build.sh",
+        "manifest.json",
+        "model.onnx",
+        "report.json",
+    ]
+    assert os.access(work.out / "build.sh", os.X_OK)
+    assert [entry["path"] for entry in read_manifest(work.out)["files"]] == ["model.onnx", "build.sh"]
+    assert report.table()["latency"] == {"kind": "not measured", "note": "the t4 is a GPU"}
+    assert closeness(work) > 100
+
+
+def test_for_another_cpu_the_smallest_right_candidate_is_taken(work: Work) -> None:
+    """Its arithmetic is emulated here, its latency is not."""
+    report = work.compile(profile=ARM)
+    assert (report.chosen, report.checked) == ("int8", "emulated")
+    assert report.why.startswith("smallest that is right enough; latency was not measured: the profile is for riscv64")
+    assert [item.name for item in report.candidates] == ["fp32", "int8"]
+
+
+def test_an_older_opset_is_raised_without_changing_results(work: Work) -> None:
+    """Opset 11 with a Clip of the older kind and axes as attributes; the artifact has what per-channel scales need."""
+    network = Network(
+        """net (float[N,3,8,8] x) => (float[N,4,1] y) {
+            c = Conv(x, w)  r = Clip(c, low, high)  m = ReduceMean<axes=[3], keepdims=1>(r)
+            g = ReduceMax<axes=[2], keepdims=1>(m)  y = Squeeze<axes=[3]>(g)
+        }""",
+        {"w": normal(4, 3, 3, 3), "low": np.float32(0), "high": np.float32(6)},
+        opset=11,
+    )
+    work.compile(precision="int8", **saved(network, work, x=normal(12, 1, 3, 8, 8)))
+    assert work.artifact().opset_import[0].version >= 13
+    assert closeness(work, {"x": normal(1, 3, 8, 8)}, network) > 25
+
+
+def test_external_weights_are_taken_into_the_artifact(work: Work) -> None:
+    """It never points back at the original's files."""
+    model = NETWORK.proto()
+    onnx.save(model, work.model, save_as_external_data=True, location="net.weights", size_threshold=0)
+    report = work.compile(precision="fp32")
+    assert sorted(path.name for path in work.out.iterdir()) == ["manifest.json", "model.onnx", "report.json"]
+    (work.folder / "net.weights").unlink()
+    assert closeness(work) > 100
+    assert report.artifact_bytes > 200_000
+
+
+def test_random_inputs_that_do_not_fit_leave_the_artifact_unverified(work: Work) -> None:
+    """Made-up sizes of dynamic dimensions may be impossible ones; that is told, and nothing is claimed."""
+    network = Network("net (float[N,K] x) => (float[7,M] y) { [cut] y = Reshape(x, s) }", {"s": np.array([7, -1])})
+    report = work.compile(**saved(network, work))
+    assert report.checked == "rules"
+    [warning] = report.warnings
+    assert warning.startswith("nothing was verified: ")
+    assert "node `cut` (Reshape)" in warning
+    assert warning.endswith("; pass --calib, or --shape for dynamic inputs")
+
+
+def test_a_model_that_cannot_run_at_all_is_an_error(work: Work) -> None:
+    """Where all sizes are fixed, random inputs are not to blame."""
+    network = Network("net (int64[64] x) => (float[64] y) { [pick] y = Gather(rows, x) }", {"rows": normal(1)})
+    message, hint = work.refused(**saved(network, work))
+    assert message.startswith(f"`{work.folder / 'other.onnx'}` fails on random inputs: node `pick` (Gather): ")
+    assert hint == "check the model's shapes, and the sample's, against each other"
+
+
+class Noting:
+    """Progress that notes stages and steps."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+        self.steps: dict[str, int] = {}
+
+    @contextmanager
+    def stage(self, name: str, total: int) -> Iterator[Callable[[], None]]:
+        """See `Progress`."""
+        self.stages.append(name)
+        self.steps[name] = 0
+
+        def advance() -> None:
+            self.steps[name] += 1
+            assert self.steps[name] <= total
+
+        yield advance
+
+
+def test_progress_follows_the_straight_line(work: Work) -> None:
+    """Each stage in its turn, with a step for each sample; the report has their times."""
+    progress = Noting()
+    report = compile_model(work.request(), progress)
+    assert list(dict.fromkeys(progress.stages)) == ["load", "passes", "plan", "calibrate", "emit", "verify", "time"]
+    assert (progress.steps["calibrate"], progress.steps["verify"]) == (12, 4)
+    assert list(report.stages) == ["load", "passes", "plan", "calibrate", "emit", "verify", "time"]
+
+
+def test_regions_can_be_asked_for_alone(work: Work) -> None:
+    """After the profile's graph passes, in the original's names; the device's limits hold here too."""
+    found = regions_of(ir.load(work.model), HERE)
+    assert [region.op_type for region in found] == ["Conv", "Conv", "Conv", "Add", "Conv", "GlobalAveragePool"]
+    assert set(found[0].origin) == {"Conv:c1", "BatchNormalization:n1", "Relu:r1"}
+    strange = Network("net (float[2] x) => (float[2] y) { [odd] y = com.microsoft.Mystery(x) }")
+    with pytest.raises(InputError, match="node `odd`"):
+        regions_of(strange.load(work.folder), HERE)

@@ -1,0 +1,129 @@
+"""The tables and the limits in the documents are those of the code."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+
+import pytest
+import yaml
+
+from infer_opt import profiles, targets
+from infer_opt.calibrate import budget, choice, equality, instrument, metrics, sketch
+from infer_opt.calibrate.quantization import Format
+from infer_opt.passes.engine.registry import available
+from infer_opt.passes.fuse import RULES
+from infer_opt.passes.rewrites.no_ops import NO_OPS
+from infer_opt.passes.rewrites.opset_adapters import ADAPTERS
+from tests.documents import ROOT, table, text_of
+
+
+def first_column(document: str, mark: str) -> list[str]:
+    """Every name of the first column, of which a cell may hold several between commas."""
+    return [name for row in table(document, mark) for name in row[0].split(", ")]
+
+
+def test_every_pass_and_option_is_in_the_document() -> None:
+    """A section for each pass, a row for each option with its default."""
+    rows = [tuple(row[:3]) for row in table("docs/passes.md", "options")]
+    expected = [
+        (name, field.name, str(field.default))
+        for name, kind in available().items()
+        for field in dataclasses.fields(kind)
+    ]
+    expected += [(name, "", "") for name, kind in available().items() if not dataclasses.fields(kind)]
+    assert rows == sorted(expected)
+    assert {f"## {name}" for name in available()} <= set(text_of("docs/passes.md").splitlines())
+
+
+def rules_of_walks() -> set[str]:
+    """The names under which the rewrites that are no `Rule` report their changes, read off the source."""
+    return {
+        node.args[0].value
+        for file in (ROOT / "infer_opt" / "passes").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Change"
+        if isinstance(node.args[0], ast.Constant)
+    }
+
+
+def test_every_rule_is_in_the_document() -> None:
+    """Rows of `fuse` stand in the order in which its rules are tried, the others in any."""
+    listed = first_column("docs/passes.md", "rules: fuse")
+    assert sorted(listed) == sorted(rule.name for rule in RULES)
+    kinds = [next(word for word in name.split() if word != "constant") for name in listed]
+    assert list(dict.fromkeys(kinds)) == ["Pad", "BatchNormalization", "Mul", "Div", "Add", "Sub", "MatMul"]
+    walks = [*first_column("docs/passes.md", "rules: legalize"), *first_column("docs/passes.md", "rules: simplify")]
+    assert sorted(walks) == sorted(rules_of_walks())
+
+
+def test_every_no_op_and_adapter_is_in_the_document() -> None:
+    """One name for each row of the tables in the code."""
+    assert sorted(first_column("docs/passes.md", "no-ops")) == sorted(NO_OPS)
+    adapters = [(row[0], int(row[1])) for row in table("docs/passes.md", "adapters")]
+    assert sorted(adapters) == sorted(ADAPTERS)
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+def test_the_readme_names_every_profile(name: str) -> None:
+    """And no other; the English one with its backend."""
+    rows = re.findall(r"^\| `([\w-]+)` \|(?:[^|]*\| `(\w+)` \|)?", text_of(name), re.MULTILINE)
+    rows = [(profile, backend) for profile, backend in rows if profile != "--target"]
+    assert [profile for profile, _ in rows] == profiles.names()
+    loaded = [profiles.load(profile, backends=targets.backends()).backend for profile in profiles.names()]
+    assert [backend for _, backend in rows] == (loaded if name == "README.md" else [""] * len(loaded))
+
+
+def dialect_row(name: str) -> list[str]:
+    """What docs/quantization.md has to say of a profile's dialect."""
+    dialect = profiles.load(name, backends=targets.backends()).dialect
+    assert dialect is not None
+    bits = None if dialect.weight_bits == 8 else dialect.weight_bits
+    low, high = Format(dialect.weight_dtype, symmetric=True, narrow=True, bits=bits).limits()
+    zero = "zero point 0" if dialect.activation_symmetric else "any zero point"
+    behind = "needed" if dialect.output_q else "not needed"
+    return [name, f"{dialect.activation_dtype}, {zero}", f"int8 in [{low}, {high}]", dialect.bias, behind]
+
+
+def test_the_dialects_are_those_of_the_profiles() -> None:
+    """Every profile's dtype, zero point, range of weights, bias and output."""
+    assert [row[:5] for row in table("docs/quantization.md", "dialects")] == list(map(dialect_row, profiles.names()))
+
+
+def test_the_inputs_of_the_action_are_in_the_document() -> None:
+    """In order, with their defaults."""
+    inputs = yaml.safe_load(text_of("action.yml"))["inputs"]
+    expected = [[name, "required" if item.get("required") else item["default"]] for name, item in inputs.items()]
+    assert [row[:2] for row in table("docs/ci.md", "inputs")] == expected
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh.md", "docs/ci.md", "docs/cli.md"])
+def test_every_document_has_the_same_exit_codes(name: str) -> None:
+    """A script that relies on one of them is not told another by the next page."""
+    codes = re.findall(r"^\| (\d+) \|", text_of(name), re.MULTILINE)
+    assert codes == ["0", "1", "2", "3", "70", "130"]
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ("docs/quantization.md", f"at most {instrument.SUBSAMPLE} evenly spaced elements"),
+        ("docs/quantization.md", f"The histogram has {sketch.BINS} bins"),
+        (
+            "docs/quantization.md",
+            f"agrees with the original's on at least {budget._LEAST_AGREEMENT:.0%}".replace("%", " %"),
+        ),
+        ("docs/quantization.md", f"mean divergence is at most {budget._LARGEST_DIVERGENCE} nats"),
+        ("docs/quantization.md", f"SQNR is at least {budget._COLLAPSE_DB:g} dB"),
+        ("docs/quantization.md", f"SQNR of at least {budget._LEAST_DB:g} dB"),
+        ("docs/quantization.md", f"rank 2, at least {metrics._FEWEST_CLASSES} columns"),
+        ("docs/passes.md", f"Where SQNR falls under {equality.LEAST_DB:g} dB"),
+        ("docs/passes.md", f"less {equality._MARGIN_DB:g} dB"),
+        ("README.md", f"difference within {(choice.TIE - 1) * 100:.0f} % is a tie"),
+        ("docs/ci.md", f"Differences within {(choice.TIE - 1) * 100:.0f} % are ties"),
+    ],
+)
+def test_limits_are_those_of_the_code(document: str, words: str) -> None:
+    """A limit that is changed in the code is changed in the document too."""
+    assert words in " ".join(text_of(document).split())
