@@ -35,12 +35,12 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def save_scaled(file: Path) -> None:
-    """Twelve numbers times two constants, and times an input and a constant; the first node has a doc string."""
+    """Twelve numbers times two constants, and times an input and a constant, with a long and a short doc string."""
     nodes = [
-        helper.make_node("Mul", ["x", "two"], ["a"], "first", doc_string="File model.py, line 7"),
+        helper.make_node("Mul", ["x", "two"], ["a"], "first"),
         helper.make_node("Mul", ["three", "a"], ["y"], "second"),
-        helper.make_node("Mul", ["x", "k"], ["b"], "third"),
-        helper.make_node("Mul", ["b", "three"], ["z"], "fourth"),
+        helper.make_node("Mul", ["x", "k"], ["b"], "third", doc_string="File model.py, line 70"),
+        helper.make_node("Mul", ["b", "three"], ["z"], "fourth", doc_string="short"),
     ]
     values = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in "xkyz"}
     factors = {"two": np.array(2, np.float32), "three": np.full((1, 4), 3, np.float32)}
@@ -66,7 +66,7 @@ def test_the_examples_of_contributing_work(extended: Path, tmp_path: Path) -> No
     constants = {item.name: numpy_helper.to_array(item) for item in made.graph.initializer}
     [factor] = [constants[name] for node in made.graph.node if "y" in node.output for name in node.input[1:]]
     np.testing.assert_array_equal(factor, np.full((1, 4), 6, np.float32))
-    assert not any(node.doc_string for node in made.graph.node)
+    assert {node.name: node.doc_string for node in made.graph.node} == {"second": "", "third": "", "fourth": "short"}
 
 
 def test_what_is_added_is_listed(extended: Path, tmp_path: Path) -> None:

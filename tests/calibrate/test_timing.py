@@ -80,9 +80,9 @@ def deep(layers: int) -> Runner:
     return Runner(network.proto().SerializeToString(), "the model")
 
 
-def test_a_net_four_times_as_deep_takes_about_four_times_as_long() -> None:
-    """A ratio of 1/4 within a factor of 2, on a machine that does other things too."""
-    found = interleaved({"short": deep(4), "long": deep(16)}, {"v0": normal(192, 192)}, rounds=9, seconds=2)
-    assert 0.125 < found["long"].ratio < 0.5
+def test_a_far_deeper_net_takes_longer() -> None:
+    """16 times the work is no less than twice the time, whatever else the machine does."""
+    found = interleaved({"short": deep(2), "long": deep(32)}, {"v0": normal(192, 192)}, rounds=9, seconds=2)
+    assert found["long"].ratio < 0.5
     assert 0 < found["long"].p50_ms <= found["long"].p90_ms <= found["long"].p99_ms
     assert found["short"].p50_ms < found["long"].p50_ms

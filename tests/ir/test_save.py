@@ -78,6 +78,6 @@ def test_initializers_of_branches_of_old_models(tmp_path: Path) -> None:
     data = ir.serialize(model)
     onnx.checker.check_model(data)
     assert [value.name for value in onnx.ModelProto.FromString(data).graph.input] == ["x", "p", "c"]
-    feed = {"x": np.array([1, -2], np.float32), "p": np.bool_(1)}
+    feed = {"x": np.array([1, -2], np.float32), "p": np.array(1, np.bool_)}
     expected = run(parse(text).SerializeToString(), feed)
     np.testing.assert_array_equal(run(data, feed), expected)
