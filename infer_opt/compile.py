@@ -48,6 +48,7 @@ class Request:
     Args:
         pipeline: None runs the profile's own.
         threads: None takes the profile's.
+        allowed_ops: operators (`DOMAIN::OP`) that the device has, though the backend does not know them.
         dry_run: do everything but write the folder.
     """
 
@@ -64,6 +65,7 @@ class Request:
     seed: int = 0
     force: bool = False
     verify: bool = True
+    allowed_ops: frozenset[str] = frozenset()
     dry_run: bool = False
     dump_ir: Path | None = None
 
@@ -84,10 +86,10 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     order = _Order.of(request)
     source = _load(request, stages)
     target: Target = targets.create(request.profile)
-    target.check(source)  # before any work: what the device cannot run
+    target.check(source, request.allowed_ops)  # before any work: what the device cannot run
     samples = feeding(source, request.calib, request.preprocess, request.seed)
-    original = Original.open(request.model, source, samples, request.thread_count) if request.verify else Original(None)
-    unmeasured = "nothing was run (--no-verify)" if original.runner is None else target.timed_here()
+    original = _open_original(request, source, samples)
+    unmeasured = "nothing was run here" if original.runner is None else target.timed_here()
     model, steps = _run_passes(request, order, source, samples, original, stages)
     plans, notes = _plans(request, order, target, model, samples, original, stages)
     candidates = [(plan, model) for plan in plans]
@@ -95,7 +97,8 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
         # Graph passes may not pay either: the model as it came competes.
         candidates.append((replace(float_plan(target.regions(source)), name="original"), source))
     with staging(request.out) as folder:
-        built = [_build(target, plan, graph, folder, request, stages) for plan, graph in candidates]
+        threads = None if original.runner is None else request.thread_count
+        built = [_build(target, plan, graph, folder / plan.name, threads, stages) for plan, graph in candidates]
         verdict = judge(
             original.runner,
             built,
@@ -200,6 +203,15 @@ def _load(request: Request, stages: Stages) -> ir.Model:
     return model
 
 
+def _open_original(request: Request, source: ir.Model, samples: Feeding) -> Original:
+    if not request.verify:
+        return Original(None)
+    used = {ir.operator_name(node) for graph in source.graphs() for node in graph} & request.allowed_ops
+    if used:
+        return Original(None, f"nothing was verified: no kernel of {', '.join(sorted(used))} here (--allow-op)")
+    return Original.open(request.model, source, samples, request.thread_count)
+
+
 def _run_passes(
     request: Request, order: _Order, source: ir.Model, samples: Feeding, original: Original, stages: Stages
 ) -> tuple[ir.Model, list[Step]]:
@@ -255,12 +267,12 @@ def _check_order(request: Request, order: _Order, regions: Sequence[Region]) -> 
     )
 
 
-def _build(target: Target, plan: Plan, model: ir.Model, folder: Path, request: Request, stages: Stages) -> Built:
-    place = folder / plan.name
-    place.mkdir()
+def _build(target: Target, plan: Plan, model: ir.Model, folder: Path, threads: int | None, stages: Stages) -> Built:
+    """Write one candidate, and load it unless nothing is run here (no threads)."""
+    folder.mkdir()
     with stages("emit"):
-        artifact = target.emit(model, plan, place)
-    return Built(plan, place, artifact, target.run(place, artifact, request.thread_count) if request.verify else None)
+        artifact = target.emit(model, plan, folder)
+    return Built(plan, folder, artifact, None if threads is None else target.run(folder, artifact, threads))
 
 
 def _manifest(

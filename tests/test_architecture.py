@@ -210,9 +210,7 @@ def test_no_file_is_too_long() -> None:
         ("import onnx.helper", "onnx.helper"),
     ],
 )
-def test_the_reader_of_imports_finds(
-    line: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_reader_of_imports_finds(line: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every way to write an import is seen; a rule that misses one would hold by luck."""
     monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
     file = tmp_path / "infer_opt" / "ir" / "save.py"

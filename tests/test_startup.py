@@ -35,9 +35,7 @@ def test_help_imports_no_heavy_package(arguments: tuple[str, ...]) -> None:
     """Read off the interpreter's own record of what it imported."""
     done = run(*arguments, python_options=("-X", "importtime"))
     assert done.returncode == 0, done.stderr
-    imported = {
-        line.rsplit("|", 1)[1].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line
-    }
+    imported = {line.rsplit("|", 1)[1].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line}
     assert "infer_opt" in imported
     assert imported & HEAVY == set()
 

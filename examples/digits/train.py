@@ -74,9 +74,7 @@ def train(model: Classifier, digits: Digits, epochs: int) -> None:
         total = 0.0
         for batch in order.split(BATCH):
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(
-                model(shifted(images[batch])), labels[batch], label_smoothing=0.05
-            )
+            loss = nn.functional.cross_entropy(model(shifted(images[batch])), labels[batch], label_smoothing=0.05)
             loss.backward()
             optimizer.step()
             schedule.step()
@@ -157,9 +155,7 @@ def checked_model(nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray]) -
         [numpy_helper.from_array(value, name) for name, value in weights.items()],
     )
     opset = [helper.make_opsetid("", OPSET)]
-    model = helper.make_model(
-        graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="infer-opt digits demo"
-    )
+    model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="infer-opt digits demo")
     helper.set_model_props(model, {"classes": ",".join(map(str, range(CLASSES)))})
     onnx.checker.check_model(model, full_check=True)
     return model

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from infer_opt import ir
@@ -37,8 +38,11 @@ class Artifact:
 class Target(Protocol):
     """A backend bound to one hardware profile."""
 
-    def check(self, model: ir.Model) -> None:
-        """Before any work: raises InputError for the first node the device cannot run, with the number of others."""
+    def check(self, model: ir.Model, allowed: Collection[str] = ()) -> None:
+        """Before any work: raises InputError for the first node the device cannot run, with the number of others.
+
+        Operators in `allowed` (`DOMAIN::OP`) pass: the user knows of a kernel for them.
+        """
         ...
 
     def regions(self, model: ir.Model) -> tuple[Region, ...]:

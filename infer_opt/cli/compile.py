@@ -83,6 +83,12 @@ def compile_command(
     dump_ir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the graph after every pass that changed it.")
     ] = None,
+    allow_ops: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-op", metavar="DOMAIN::OP", help="A custom operator that the device has; may be repeated."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compile a model for a device, verified and timed.
@@ -116,6 +122,7 @@ def compile_command(
         seed=seed,
         force=force,
         verify=not no_verify,
+        allowed_ops=frozenset(allow_ops or ()),
         dry_run=dry_run,
         dump_ir=_not_a_file("--dump-ir", dump_ir),
     )

@@ -20,6 +20,7 @@ __all__ = [
     "constant_value",
     "inner_graphs",
     "interface_values",
+    "operator_name",
     "origin",
     "remove",
     "replace_nodes",
@@ -54,6 +55,11 @@ def attribute(node: ir.Node, name: str, default: Any = None) -> Any:
     """The plain Python value of an attribute, or `default` where the node has none."""
     attr = node.attributes.get(name)
     return default if attr is None or attr.is_ref() else attr.value
+
+
+def operator_name(node: ir.Node) -> str:
+    """`Conv`, or `DOMAIN::OP` outside the standard's own domain."""
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
 
 
 def inner_graphs(node: ir.Node) -> Iterator[ir.Graph]:

@@ -17,6 +17,8 @@ from infer_opt.targets.regions import find_regions
 from infer_opt.targets.support import refuse_unsupported
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from infer_opt.calibrate.plan import Plan, Region
     from infer_opt.profiles import Profile
 
@@ -37,12 +39,13 @@ class OnnxRuntimeTarget:
 
     profile: Profile
 
-    def check(self, model: ir.Model) -> None:
+    def check(self, model: ir.Model, allowed: Collection[str] = ()) -> None:
         """Every operator has to be one that onnxruntime registers, contrib operators included."""
         known = _operators()
         refuse_unsupported(
             model,
             lambda node: (node.domain or "ai.onnx", node.op_type) in known,
+            allowed,
             "onnxruntime",
             "export without it, give it a function body, or pass --allow-op",
         )

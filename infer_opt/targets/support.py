@@ -4,27 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from infer_opt import ir
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from infer_opt import ir
+    from collections.abc import Callable, Collection
 
 __all__ = ["refuse_unsupported"]
 
 
-def refuse_unsupported(model: ir.Model, supported: Callable[[ir.Node], bool], backend: str, hint: str) -> None:
+def refuse_unsupported(
+    model: ir.Model, supported: Callable[[ir.Node], bool], allowed: Collection[str], backend: str, hint: str
+) -> None:
     """Look at every node, subgraphs included.
+
+    Args:
+        allowed: operators, as `DOMAIN::OP`, that the user vouches for.
 
     Raises:
         InputError: for the first node of an operator that `supported` refuses.
     """
-    refused = [node for graph in model.graphs() for node in graph if not supported(node)]
+    nodes = (node for graph in model.graphs() for node in graph)
+    refused = [node for node in nodes if not supported(node) and ir.operator_name(node) not in allowed]
     if not refused:
         return
     first = refused[0]
-    operator = f"{first.domain}::{first.op_type}" if first.domain else first.op_type
+    operator = ir.operator_name(first)
     kinds = sorted({node.op_type for node in refused} - {first.op_type})
     others = f" ({len(refused) - 1} more nodes: {', '.join(kinds) or first.op_type})" if len(refused) > 1 else ""
     raise InputError(f"node `{first.name}`: {backend} has no operator `{operator}`{others}", hint)

@@ -18,6 +18,7 @@ from infer_opt.calibrate.target import Artifact
 from infer_opt.targets.support import refuse_unsupported
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from infer_opt.calibrate.plan import Plan
@@ -56,11 +57,12 @@ class TensorRTTarget:
 
     profile: Profile
 
-    def check(self, model: ir.Model) -> None:
+    def check(self, model: ir.Model, allowed: Collection[str] = ()) -> None:
         """Every operator has to be one of the ONNX standard, and none that TensorRT's parser refuses."""
         refuse_unsupported(
             model,
             lambda node: not node.domain and ir.operator_known(node.op_type, "") and node.op_type not in _REFUSED,
+            allowed,
             "TensorRT",
             "export without it, or name its plugin with --allow-op",
         )

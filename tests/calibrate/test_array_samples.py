@@ -66,21 +66,15 @@ def test_rank_plus_one_is_one_feed_an_index(tmp_path: Path) -> None:
 def test_the_declared_rank_is_cut_along_axis_0(tmp_path: Path) -> None:
     """A symbolic batch gives feeds of 1, a fixed batch feeds of that size."""
     image = noise(3, 3, 5, 5)
-    assert_feeds(
-        load_samples(saved(tmp_path, image=image), [IMAGE]), [{"image": image[i : i + 1]} for i in range(3)]
-    )
+    assert_feeds(load_samples(saved(tmp_path, image=image), [IMAGE]), [{"image": image[i : i + 1]} for i in range(3)])
     rows = noise(6, 3)
-    assert_feeds(
-        load_samples(saved(tmp_path, x=rows), [BATCH_2]), [{"x": rows[i : i + 2]} for i in (0, 2, 4)]
-    )
+    assert_feeds(load_samples(saved(tmp_path, x=rows), [BATCH_2]), [{"x": rows[i : i + 2]} for i in (0, 2, 4)])
 
 
 def test_both_ranks_may_stand_in_one_file(tmp_path: Path) -> None:
     """Each input is divided by its own rank; the counts agree."""
     image, tokens, scalar = noise(3, 3, 5, 5), np.arange(12).reshape(3, 1, 4), noise(3)
-    samples = load_samples(
-        saved(tmp_path, image=image, tokens=tokens, scalar=scalar), [IMAGE, TOKENS, SCALAR]
-    )
+    samples = load_samples(saved(tmp_path, image=image, tokens=tokens, scalar=scalar), [IMAGE, TOKENS, SCALAR])
     expected = [{"image": image[i : i + 1], "tokens": tokens[i], "scalar": scalar[i]} for i in range(3)]
     assert_feeds(samples, [{key: np.asarray(value) for key, value in feed.items()} for feed in expected])
 
@@ -88,17 +82,13 @@ def test_both_ranks_may_stand_in_one_file(tmp_path: Path) -> None:
 def test_an_array_of_rank_0_is_one_feed(tmp_path: Path) -> None:
     """A scalar input is fed its one scalar, and so is an input of unknown rank."""
     for spec in (SCALAR, InputSpec("scalar", np.dtype(np.float32), None)):
-        assert_feeds(
-            load_samples(saved(tmp_path, scalar=np.float32(2.5)), [spec]), [{"scalar": np.array(2.5, "f4")}]
-        )
+        assert_feeds(load_samples(saved(tmp_path, scalar=np.float32(2.5)), [spec]), [{"scalar": np.array(2.5, "f4")}])
 
 
 def test_an_unknown_rank_is_indexed_along_axis_0(tmp_path: Path) -> None:
     """The axis stays, as a batch of 1."""
     rows = noise(3, 2, 2)
-    assert_feeds(
-        load_samples(saved(tmp_path, x=rows), [ANY_RANK]), [{"x": rows[i : i + 1]} for i in range(3)]
-    )
+    assert_feeds(load_samples(saved(tmp_path, x=rows), [ANY_RANK]), [{"x": rows[i : i + 1]} for i in range(3)])
 
 
 def test_a_npy_is_the_one_input(tmp_path: Path) -> None:
@@ -321,11 +311,7 @@ def stacked(draw: st.DrawFn) -> tuple[np.ndarray, tuple[int | str | None, ...] |
     kind = draw(st.sampled_from(["stacked", "cut", "batch", "unknown"]))
     if kind == "unknown":
         return array, None, 1, False
-    rows = (
-        draw(st.sampled_from([n for n in range(1, shape[0] + 1) if shape[0] % n == 0]))
-        if kind == "batch"
-        else 1
-    )
+    rows = draw(st.sampled_from([n for n in range(1, shape[0] + 1) if shape[0] % n == 0])) if kind == "batch" else 1
     own = shape[1:] if kind == "stacked" else (rows, *shape[1:])
     free = draw(st.tuples(*[st.booleans() for _ in own]))
     declared: list[int | str | None] = [

@@ -52,12 +52,8 @@ def test_orders_of_channels_and_dimensions(tmp_path: Path) -> None:
     source = folder_of(tmp_path, a=pixels)
     nhwc = InputSpec("image", np.dtype("f4"), ("n", 4, 6, 3))
     np.testing.assert_array_equal(fed(source, nhwc, "scale=1"), pixels[None])
-    np.testing.assert_array_equal(
-        fed(source, nhwc, "color=bgr,mean=1:2:3"), pixels[None, :, :, ::-1] - [1.0, 2, 3]
-    )
-    np.testing.assert_array_equal(
-        fed(source, NCHW, "color=bgr"), pixels[None, :, :, ::-1].transpose(0, 3, 1, 2)
-    )
+    np.testing.assert_array_equal(fed(source, nhwc, "color=bgr,mean=1:2:3"), pixels[None, :, :, ::-1] - [1.0, 2, 3])
+    np.testing.assert_array_equal(fed(source, NCHW, "color=bgr"), pixels[None, :, :, ::-1].transpose(0, 3, 1, 2))
     unknown = InputSpec("image", np.dtype("f4"), None)
     np.testing.assert_array_equal(fed(source, unknown, "size=4x6,layout=nhwc"), pixels[None])
     ambiguous = InputSpec("image", np.dtype("f4"), (1, 3, 6, 1))
@@ -72,9 +68,7 @@ def test_gray(tmp_path: Path) -> None:
     one = InputSpec("image", np.dtype("f4"), (1, 1, 4, 6))
     source = folder_of(tmp_path, a=gray, b=pixels)
     np.testing.assert_array_equal(fed(source, one, "color=gray")[0, 0], gray[..., 0])
-    np.testing.assert_array_equal(
-        fed(source, NCHW, "color=rgb")[0], np.repeat(gray.transpose(2, 0, 1), 3, axis=0)
-    )
+    np.testing.assert_array_equal(fed(source, NCHW, "color=rgb")[0], np.repeat(gray.transpose(2, 0, 1), 3, axis=0))
     luma = list(load_samples(source, [one], preprocess="color=gray"))[1]["image"][0, 0]
     np.testing.assert_allclose(luma, pixels @ [0.299, 0.587, 0.114], atol=1)
 
@@ -131,9 +125,7 @@ def test_an_image_is_turned_upright(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.fromarray(pixels).save(tmp_path / "a.png", exif=exif)
-    np.testing.assert_array_equal(
-        fed(str(tmp_path), NCHW, "size=4x6")[0].transpose(1, 2, 0), np.rot90(pixels, -1)
-    )
+    np.testing.assert_array_equal(fed(str(tmp_path), NCHW, "size=4x6")[0].transpose(1, 2, 0), np.rot90(pixels, -1))
 
 
 def test_every_suffix_and_mode_is_read(tmp_path: Path) -> None:
@@ -149,9 +141,7 @@ def test_every_suffix_and_mode_is_read(tmp_path: Path) -> None:
     assert len(samples) == 10
     assert samples.describe(0) == str(tmp_path / "0.png")
     for feed in samples:
-        np.testing.assert_allclose(
-            feed["image"], np.full((1, 3, 4, 6), 200), atol=8
-        )  # palette and JPEG steps
+        np.testing.assert_allclose(feed["image"], np.full((1, 3, 4, 6), 200), atol=8)  # palette and JPEG steps
 
 
 def test_a_fixed_batch_takes_as_many_images(tmp_path: Path) -> None:
@@ -173,8 +163,7 @@ def test_the_digest_covers_names_and_bytes(tmp_path: Path) -> None:
     """It is that of the listing `sha256sum *` prints."""
     source = folder_of(tmp_path, b=picture(4, 6), a=picture(2, 2))
     lines = "".join(
-        f"{hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()}  {name}\n"
-        for name in ("a.png", "b.png")
+        f"{hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()}  {name}\n" for name in ("a.png", "b.png")
     )
     samples = load_samples(source, [NCHW], preprocess="scale=1")
     assert samples.sha256 == hashlib.sha256(lines.encode()).hexdigest()
@@ -297,9 +286,7 @@ def test_a_damaged_image_is_named(tmp_path: Path, suffix: str, keep: float) -> N
     assert caught.value.hint == "replace or remove it"
 
 
-def test_an_image_that_would_fill_the_memory_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_that_would_fill_the_memory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pillow's limit against decompression bombs is an error like any other."""
     source = folder_of(tmp_path, a=picture(4, 6))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from infer_opt.calibrate.preprocess import Preprocess, parse_preprocess
 from infer_opt.errors import UsageError
 
-IMAGENET = (
-    "size=224x320,resize=crop,color=bgr,scale=1/255,mean=0.485:0.456:0.406,std=0.229:0.224:0.225,layout=nhwc"
-)
+IMAGENET = "size=224x320,resize=crop,color=bgr,scale=1/255,mean=0.485:0.456:0.406,std=0.229:0.224:0.225,layout=nhwc"
 KEYS = "size, resize, color, scale, mean, std, layout"
 
 

@@ -111,9 +111,7 @@ class Holder:
 def feeds():
     return [{"x": np.float32(Holder(VALUE).value)}]
 """.lstrip()
-    (tmp_path / "calib.py").write_text(
-        body.replace("from beside", "import numpy as np\nfrom beside"), encoding="utf-8"
-    )
+    (tmp_path / "calib.py").write_text(body.replace("from beside", "import numpy as np\nfrom beside"), encoding="utf-8")
     before = list(sys.path)
     [feed] = load_samples(f"{tmp_path / 'calib.py'}:feeds", [InputSpec("x", np.dtype("f4"), ())])
     assert feed["x"] == 7
@@ -241,9 +239,7 @@ def test_an_exception_in_the_code_has_a_line(tmp_path: Path, body: str, message:
         ),
     ],
 )
-def test_what_does_not_fit_is_named(
-    tmp_path: Path, body: str, function: str, message: str, hint: str
-) -> None:
+def test_what_does_not_fit_is_named(tmp_path: Path, body: str, function: str, message: str, hint: str) -> None:
     """The function, the sample and the input at fault."""
     assert words(source_of(tmp_path, body, function)) == (message, hint)
 

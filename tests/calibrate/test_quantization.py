@@ -51,9 +51,7 @@ def run_onnx(quantization: Quantization, values: np.ndarray, outputs: tuple[str,
 def probe(quantization: Quantization) -> np.ndarray:
     """Ties, saturation on both sides, infinities and random values, for three channels of axis 1."""
     lowest, highest = quantization.format.limits()
-    ties = np.concatenate(
-        [np.arange(-40, 40) + 0.5, [lowest - 9.5, highest + 9.5, lowest - 0.5, highest + 0.5]]
-    )
+    ties = np.concatenate([np.arange(-40, 40) + 0.5, [lowest - 9.5, highest + 9.5, lowest - 0.5, highest + 0.5]])
     spread = np.random.default_rng(0).uniform(lowest * 1.5 - 5, highest * 1.5 + 5, 2000)
     steps = np.concatenate([ties, spread, [np.inf, -np.inf, 0.0, -0.0]]).astype(np.float32)
     values = np.repeat(steps[:, None], 3, axis=1)
@@ -66,11 +64,7 @@ def test_levels_and_reals_are_those_of_onnxruntime(dtype: Any, per_channel: bool
     """Bit for bit, with ties, saturation and infinities, per tensor and per axis."""
     form = Format(dtype, symmetric=False)
     scales, zeros = np.array([0.037, 0.5, 1.7], np.float32), np.array([0, 3, 100], form.storage())
-    each = (
-        Quantization(form, scales, zeros, 1)
-        if per_channel
-        else Quantization(form, scales[1, ...], zeros[1, ...])
-    )
+    each = Quantization(form, scales, zeros, 1) if per_channel else Quantization(form, scales[1, ...], zeros[1, ...])
     values = probe(each)
     levels, real = run_onnx(each, values, ("levels", "real"))
     np.testing.assert_array_equal(each.quantize(values), levels, strict=True)
@@ -123,9 +117,7 @@ def test_values_saturate_at_the_limits_of_the_format() -> None:
 
 
 @given(formats, reals, reals)
-def test_ranges_keep_zero_exact_and_their_ends_within_half_a_step(
-    form: Format, one: float, other: float
-) -> None:
+def test_ranges_keep_zero_exact_and_their_ends_within_half_a_step(form: Format, one: float, other: float) -> None:
     """Zero comes back as zero; the ends of the range come back at most half a step off."""
     low, high = sorted((one, other))
     each = from_range(low, high, form)
@@ -163,9 +155,7 @@ def test_symmetric_ranges_have_the_middle_as_zero_point(form: Format, one: float
         (-math.inf, math.inf, Format("int8", symmetric=True), float(FLOAT32.max) / 256, 0),
     ],
 )
-def test_scale_and_zero_point_of_ranges(
-    low: float, high: float, form: Format, scale: float, zero_point: int
-) -> None:
+def test_scale_and_zero_point_of_ranges(low: float, high: float, form: Format, scale: float, zero_point: int) -> None:
     """Worked by hand from scale = width / steps and zero point = lowest - low / scale."""
     each = from_range(low, high, form)
     assert each.scale == np.float32(scale)

@@ -135,9 +135,7 @@ def test_percentile_outside_its_range_is_refused(percentile: float) -> None:
     [("laplace", 5.03), ("gaussian", 2.55)],
 )
 @pytest.mark.parametrize("form", [INT4, UINT4], ids=str)
-def test_squared_error_finds_the_published_clipping_of_four_bits(
-    name: str, alpha: float, form: Format
-) -> None:
+def test_squared_error_finds_the_published_clipping_of_four_bits(name: str, alpha: float, form: Format) -> None:
     """Banner et al. (ACIQ, 2018): 5.03 b for Laplace, 2.55 sigma for Gaussian data, within 8 %."""
     low, high = MeanSquaredError().range(sketch_of(draw(name, 1 << 20)), form)
     assert high == pytest.approx(alpha, rel=0.08)
@@ -187,8 +185,7 @@ def divergence(counts: np.ndarray, size: int, levels: int) -> float:
     kept = quantized.sum()
     smoothed = (1 - 1e-4) * (quantized / kept if kept else quantized) + 1e-4 / size
     return float(
-        stats.entropy(reference, np.where(reference > 0, smoothed, 0))
-        - math.log(smoothed[reference > 0].sum())
+        stats.entropy(reference, np.where(reference > 0, smoothed, 0)) - math.log(smoothed[reference > 0].sum())
     )
 
 
@@ -211,9 +208,7 @@ def test_entropy_takes_the_least_divergence(name: str, form: Format, levels: int
     counts = np.trim_zeros(np.add(*sketch.sides()), "b")
     high = Entropy().range(sketch, form)[1]
     chosen = divergence(counts, math.ceil(high / sketch.bin_width()), levels)
-    assert chosen <= 1.02 * min(
-        divergence(counts, size, levels) for size in range(levels, counts.size + 1, 9)
-    )
+    assert chosen <= 1.02 * min(divergence(counts, size, levels) for size in range(levels, counts.size + 1, 9))
 
 
 def test_entropy_of_16_bits_clips_nothing() -> None:
@@ -259,9 +254,7 @@ def test_uniform_data_is_not_clipped(method: RangeMethod, form: Format) -> None:
     ],
     ids=str,
 )
-def test_degenerate_tensors_have_usable_ranges(
-    method: RangeMethod, form: Format, values: list[float]
-) -> None:
+def test_degenerate_tensors_have_usable_ranges(method: RangeMethod, form: Format, values: list[float]) -> None:
     """Finite, around 0, inside the extremes, empty only for no or only zero values, and quantizable."""
     sketch = sketch_of(np.array(values, np.float32))
     low, high = method.range(sketch, form)
@@ -302,9 +295,7 @@ def test_a_tensor_never_sampled_has_its_extremes(method: RangeMethod) -> None:
     st.sampled_from(FORMATS),
     st.floats(0, 1e30),
 )
-def test_ranges_lie_within_the_extremes(
-    values: np.ndarray, method: RangeMethod, form: Format, more: float
-) -> None:
+def test_ranges_lie_within_the_extremes(values: np.ndarray, method: RangeMethod, form: Format, more: float) -> None:
     """Low <= 0 <= high inside the extremes for any values, with an outlier that was not sampled."""
     finite = values[np.isfinite(values)]
     sketch = Sketch()

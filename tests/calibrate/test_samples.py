@@ -50,9 +50,7 @@ def test_a_part_names_samples_as_the_whole_does(tmp_path: Path) -> None:
     calibration, verification = split(samples)
     assert verification.source == samples.source == str(tmp_path / "x.npz")
     assert verification.describe(0) == f"{tmp_path / 'x.npz'} sample 30"
-    assert (
-        calibration.sha256 == samples.sha256 == hashlib.sha256((tmp_path / "x.npz").read_bytes()).hexdigest()
-    )
+    assert calibration.sha256 == samples.sha256 == hashlib.sha256((tmp_path / "x.npz").read_bytes()).hexdigest()
     assert [int(feed["x"][0, 0]) for feed in verification.feeds(2, 4)] == [32, 33]
     assert numbers(split(verification)[1]) == [38, 39]
 
@@ -95,9 +93,7 @@ def test_non_finite_samples_are_loaded(tmp_path: Path) -> None:
     assert non_finite(feed) == {"x": 1}
 
 
-def test_a_folder_named_random_is_reached_by_its_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_named_random_is_reached_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The word alone means made-up samples."""
     (tmp_path / "random").mkdir()
     np.save(tmp_path / "random" / "1.npy", np.zeros((1, 2), np.float32))
@@ -115,9 +111,7 @@ def test_a_folder_named_random_is_reached_by_its_path(
         ("samples.csv", "`samples.csv` is no kind of sample file"),
     ],
 )
-def test_what_is_no_source_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, message: str
-) -> None:
+def test_what_is_no_source_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, message: str) -> None:
     """With all that would do."""
     (tmp_path / "samples.csv").touch()
     monkeypatch.chdir(tmp_path)

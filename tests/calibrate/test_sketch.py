@@ -66,11 +66,7 @@ def test_a_power_of_two_lies_inside_the_range(value: float) -> None:
     assert sketch.histogram[np.searchsorted(sketch.edges(), value, side="right") - 1] == 1
 
 
-@given(
-    st.lists(tensors, max_size=6).flatmap(
-        lambda some: st.tuples(st.just(some), st.permutations(range(len(some))))
-    )
-)
+@given(st.lists(tensors, max_size=6).flatmap(lambda some: st.tuples(st.just(some), st.permutations(range(len(some))))))
 def test_order_of_observations_does_not_matter(case: tuple[list[np.ndarray], list[int]]) -> None:
     """Any order of the samples gives the same bytes."""
     samples, order = case
@@ -229,9 +225,7 @@ def test_arrays_of_another_layout_are_refused() -> None:
         (4.0, -4.0, r"extremes \[4.0, -4.0\] are not a finite range of float32"),
     ],
 )
-def test_extremes_that_contradict_the_subsample_are_refused(
-    minimum: float, maximum: float, message: str
-) -> None:
+def test_extremes_that_contradict_the_subsample_are_refused(minimum: float, maximum: float, message: str) -> None:
     """The sketch is left as it was."""
     sketch = Sketch()
     with pytest.raises(ValueError, match=f"^{message}$"):

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 
@@ -202,3 +204,22 @@ def test_settings_reach_the_artifact(infer_opt: Callable) -> None:
     assert manifest["inputs"][0]["shape"] == [4, 1, 32, 32]
     assert manifest["pipeline"] == "fuse"
     assert {path.suffix for path in Path("dumped").glob("*-fuse.*")} == {".txt", ".onnx"}
+
+
+def test_a_custom_operator_passes_only_by_name(infer_opt: Callable) -> None:
+    """Refused with the option to pass; let through, unverified, when it is passed."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "my.ops" : 1]> g (float[1,4] x) => (float[1,4] y)'
+        "{ a = Relu(x) y = my.ops.Frob(a) }"
+    )
+    onnx.save(model, "custom.onnx")
+    refused = infer_opt("compile", "custom.onnx", *TARGET)
+    assert refused.code == 1
+    assert "my.ops::Frob" in refused.err
+    assert "--allow-op" in refused.err
+    allowed = infer_opt("compile", "custom.onnx", *TARGET, "--allow-op", "my.ops::Frob", "--json")
+    assert allowed.code == 0
+    report = json.loads(allowed.out)
+    assert report["checked"] == "rules"
+    assert any("my.ops::Frob" in warning for warning in report["warnings"])
+    assert infer_opt("compile", "custom.onnx", *TARGET, "--force", "--allow-op", "my.ops::Other").code == 1

@@ -28,7 +28,7 @@ def test_every_kind_of_name_is_taken(tmp_path: Path) -> None:
 
 def test_a_numbered_name_that_is_taken_is_passed_over(tmp_path: Path) -> None:
     """However it came to be taken."""
-    names = ir.Names(load(TEXT.replace("a", "a_1").replace("bool p", "bool p, float[N] a"), tmp_path))
+    names = ir.Names(load("m (float[N] a, float[N] a_1) => (float[N] y) { y = Add(a, a_1) }", tmp_path))
     assert [names.fresh("a"), names.fresh("a"), names.fresh("a_1")] == ["a_2", "a_3", "a_1_1"]
 
 

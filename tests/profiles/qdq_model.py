@@ -24,9 +24,7 @@ class Case:
     operands: tuple[np.ndarray | None, ...] = ()  # further constant inputs; None is an input left out
     attributes: dict[str, object] = field(default_factory=dict)
     outputs: int = 1
-    kernel: str = (
-        ""  # op type in the optimised graph; the op's own where the kernel takes integers as they are
-    )
+    kernel: str = ""  # op type in the optimised graph; the op's own where the kernel takes integers as they are
     bias: bool = False
 
 
@@ -87,10 +85,7 @@ class QdqModel:
         graph = helper.make_graph(
             self.nodes,
             "qdq",
-            [
-                helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, shape)
-                for i, shape in enumerate(case.inputs)
-            ],
+            [helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, shape) for i, shape in enumerate(case.inputs)],
             [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in results],
             self.constants,
         )
@@ -121,9 +116,7 @@ def qdq_model(
     model.nodes.append(helper.make_node(op, read, written, name="op", **attributes))
     if activation:
         clip = [model.constant("low", np.float32(0)), model.constant("high", np.float32(6))]
-        model.nodes.append(
-            helper.make_node(activation, [*written, *(clip if activation == "Clip" else [])], ["act"])
-        )
+        model.nodes.append(helper.make_node(activation, [*written, *(clip if activation == "Clip" else [])], ["act"]))
         written = ["act"]
     if dialect.output_q:
         written = [model.pair(name, output_scale, zero_point) for name in written]

@@ -50,9 +50,7 @@ def test_a_file_names_itself(tmp_path: Path) -> None:
     assert (profile.name, profile.summary) == ("mine", "")
 
 
-def test_a_path_is_relative_to_the_file_that_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_is_relative_to_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the command is run from, over several steps, upwards too."""
     write(tmp_path, "boards/base.toml", 'name = "base"\nbackend = "onnxruntime"\ncores = 4\nthreads = 4\n')
     write(tmp_path, "boards/a/one.toml", 'extends = "../base.toml"\nname = "one"\nthreads = 2\n')
@@ -104,9 +102,7 @@ def test_a_missing_base_names_the_chain(base: str, steps: str, hint: str, tmp_pa
     with pytest.raises(InputError) as caught:
         load(file)
     trail = f"`{file}` -> `{middle}` -> {steps.format(folder=tmp_path)}"
-    assert caught.value.message == (
-        f"`{middle}`, line 2: `extends` names a profile that does not exist: {trail}"
-    )
+    assert caught.value.message == (f"`{middle}`, line 2: `extends` names a profile that does not exist: {trail}")
     assert caught.value.hint == hint
 
 

@@ -48,9 +48,7 @@ def test_two_keys_make_a_profile(tmp_path: Path) -> None:
     assert profile.verify == "rules"
 
 
-def test_a_file_is_found_by_ending_separator_or_existence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_found_by_ending_separator_or_existence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`mine.toml`, `./mine` and `mine` where such a file lies here are paths."""
     monkeypatch.chdir(tmp_path)
     write(tmp_path, HEAD)
@@ -59,9 +57,7 @@ def test_a_file_is_found_by_ending_separator_or_existence(
         assert profiles.load(path, backends=BACKENDS).name == "mine"
 
 
-def test_a_shipped_name_wins_over_a_file_of_that_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shipped_name_wins_over_a_file_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a script calls `t4` does not change with the folder it runs in."""
     monkeypatch.chdir(tmp_path)
     write(tmp_path, HEAD, "t4")
@@ -210,13 +206,9 @@ def test_an_unknown_key_is_named_with_the_nearest(tmp_path: Path) -> None:
         ("extends = 1", 3, "`extends` must be a text, not 1", None),
     ],
 )
-def test_the_words_of_each_problem(
-    text: str, line: int, message: str, hint: str | None, tmp_path: Path
-) -> None:
+def test_the_words_of_each_problem(text: str, line: int, message: str, hint: str | None, tmp_path: Path) -> None:
     """Line, key, what is wanted and what was found; the hint where something can be proposed."""
-    found = [
-        problem for problem in problems(tmp_path, HEAD + text) if not problem[1].startswith("missing `d")
-    ]
+    found = [problem for problem in problems(tmp_path, HEAD + text) if not problem[1].startswith("missing `d")]
     assert [problem[:2] for problem in found] == [(line, message)]
     assert (found[0][2] or "").startswith(hint or "")
     assert (found[0][2] is None) == (hint is None)

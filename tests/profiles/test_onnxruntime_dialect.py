@@ -47,9 +47,7 @@ MOVING = {
     "MaxPool": Case(IMAGE, attributes={"kernel_shape": [2, 2]}),
     "ReduceMax": Case(IMAGE, operands=(ints(2, 3),)),
     "ReduceMin": Case(IMAGE, operands=(ints(2, 3),)),
-    "Resize": Case(
-        IMAGE, operands=(None, np.array([1, 1, 2, 2], np.float32)), attributes={"mode": "nearest"}
-    ),
+    "Resize": Case(IMAGE, operands=(None, np.array([1, 1, 2, 2], np.float32)), attributes={"mode": "nearest"}),
     "Reshape": Case(IMAGE, operands=(ints(1, -1),)),
     "Flatten": Case(IMAGE),
     "Squeeze": Case(IMAGE, operands=(ints(0),)),
@@ -75,9 +73,7 @@ def session(
         options.optimized_model_filepath = str(dump)
     if signed:
         options.add_session_config_entry("session.qdqisint8allowed", "1")
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def optimised(model: onnx.ModelProto, folder: Path, *, signed: bool = False) -> onnx.GraphProto:
@@ -122,9 +118,7 @@ each_host = pytest.mark.parametrize("host", ["x86", "arm"])
 
 @each_host
 @pytest.mark.parametrize(("profile", "op", "opset"), claims("compute_ops"))
-def test_a_compute_op_takes_its_int8_kernel(
-    profile: Profile, op: str, opset: int, host: str, tmp_path: Path
-) -> None:
+def test_a_compute_op_takes_its_int8_kernel(profile: Profile, op: str, opset: int, host: str, tmp_path: Path) -> None:
     """Nothing but that kernel is left between the quantizers of the inputs and the output's dequantizer."""
     case = COMPUTE[op]
     graph = optimised(qdq_model(profile.dialect, op, case, opset=opset), tmp_path, signed=host == "arm")
@@ -145,9 +139,7 @@ def test_an_activation_may_have_any_zero_point(profile: Profile, op: str, host: 
 
 @each_host
 @pytest.mark.parametrize(("profile", "op", "opset"), claims("same_scale_ops"))
-def test_a_moving_op_runs_on_integers(
-    profile: Profile, op: str, opset: int, host: str, tmp_path: Path
-) -> None:
+def test_a_moving_op_runs_on_integers(profile: Profile, op: str, opset: int, host: str, tmp_path: Path) -> None:
     """The op reads what the quantizer gives and is dequantized only behind."""
     case = MOVING[op]
     graph = optimised(qdq_model(profile.dialect, op, case, opset=opset), tmp_path, signed=host == "arm")
