@@ -316,6 +316,7 @@ class _Advance:
 
 def _budget_faults(budget: Budget, best: Judged, unmeasured: str | None) -> Iterator[str]:
     yield from budget.faults(best.errors, best.speedup)
+    yield from budget.unchecked(best.errors)
     if budget.min_speedup is not None and best.speedup is None:
         yield f"--min-speedup cannot be checked: latency was not measured: {unmeasured}"
 

@@ -320,6 +320,24 @@ def test_a_speed_up_that_cannot_be_measured_is_a_fault(work: Work) -> None:
     assert report.budget_faults == ("--min-speedup cannot be checked: latency was not measured: the t4 is a GPU",)
 
 
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (
+            {"verify": False, "budget": Budget(min_sqnr=40)},
+            "--min-sqnr cannot be checked: no float output was compared",
+        ),
+        (
+            {"budget": Budget(max_drop=0.01)},
+            "--max-drop cannot be checked: no output with class scores was compared",
+        ),
+    ],
+)
+def test_an_error_budget_that_cannot_be_checked_is_a_fault(work: Work, options: dict[str, Any], fault: str) -> None:
+    """Nothing was run, or no output is of the kind that the limit speaks of."""
+    assert work.compile(**options).budget_faults == (fault,)
+
+
 def test_a_stated_error_budget_refuses_int8_but_not_an_order(work: Work) -> None:
     """Nothing quantized keeps 90 dB: `auto` stays with float, `int8` is made and misses."""
     strict = Budget(min_sqnr=90)

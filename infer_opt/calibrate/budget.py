@@ -48,6 +48,15 @@ class Budget:
             found.append(f"speed-up {speedup:.2f}x (measured) misses --min-speedup {self.min_speedup:g}")
         return found
 
+    def unchecked(self, errors: Sequence[OutputError]) -> list[str]:
+        """Stated limits that speak of no output that was compared: nobody knows whether they are met."""
+        found: list[str] = []
+        if self.min_sqnr is not None and not any(error.floats for error in errors):
+            found.append("--min-sqnr cannot be checked: no float output was compared")
+        if self.max_drop is not None and all(error.agreement is None for error in errors):
+            found.append("--max-drop cannot be checked: no output with class scores was compared")
+        return found
+
     def refuses(self, errors: Sequence[OutputError]) -> str | None:
         """Why a quantized candidate is not right enough; None if it is.
 

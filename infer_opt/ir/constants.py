@@ -42,7 +42,7 @@ def array(value: ir.Value) -> np.ndarray[Any, Any]:
 def scalar(value: ir.Value | None) -> Any | None:
     """The single element of a one-element constant of any rank, or None."""
     found = constant(value)
-    if found is None or found.size != 1 or found.dtype == np.object_:
+    if found is None or found.size != 1 or found.dtype.kind in "OSU":
         return None
     return found.reshape(())[()].item()
 

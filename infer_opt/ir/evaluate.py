@@ -39,7 +39,7 @@ def evaluate(node: ir.Node, opsets: Mapping[str, int]) -> list[np.ndarray[Any, A
     initializers = []
     for value in {value.name: value for value in node.inputs if value is not None}.values():
         array = constant(value)
-        if array is None or array.dtype == np.object_:
+        if array is None or value.dtype == ir.DataType.STRING:
             return None
         initializers.append(ir.serde.serialize_tensor(ir.tensor(array, name=value.name)))
     outputs = [onnx.ValueInfoProto(name=value.name) for value in node.outputs if value.name]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["dims", "elements", "infer_shapes", "numpy_dtype", "rank"]
 
+# From opset 14 on, onnx follows a Reshape to a computed shape; no other shape is inferred differently.
+_OPSET_BEFORE_COMPUTED_RESHAPE = 13
 _LONGEST_VECTOR = 1_000_000  # elements; nothing that decides a shape is as long
 _SMALL_BYTES = 1024  # larger constants never decide a shape, and would be copied through protobuf for nothing
 
@@ -62,6 +64,9 @@ def infer_shapes(model: ir.Model, *, outputs: bool = False) -> None:
         outputs: infer the shapes of the graph's outputs too, after its inputs were given other shapes.
     """
     proto = _without_weights(model)
+    for entry in proto.opset_import:
+        if entry.domain == "" and entry.version == _OPSET_BEFORE_COMPUTED_RESHAPE:
+            entry.version += 1
     found = _inferred(proto, data_prop=False)
     if not any(_is_long_vector(item) for item in found.values()):
         found = _inferred(proto, data_prop=True)

@@ -104,6 +104,18 @@ def test_no_limits_have_no_faults() -> None:
     assert Budget().faults([with_sqnr(-5), classes(0, 10), integers(50)], 0.1) == []
 
 
+def test_a_limit_that_speaks_of_nothing_compared_is_told() -> None:
+    """Of no output at all where nothing was verified; of none that has floats, or classes."""
+    both = Budget(max_drop=0.1, min_sqnr=30)
+    sqnr = "--min-sqnr cannot be checked: no float output was compared"
+    drop = "--max-drop cannot be checked: no output with class scores was compared"
+    assert both.unchecked([]) == [sqnr, drop]
+    assert both.unchecked([integers(0)]) == [sqnr, drop]
+    assert both.unchecked([with_sqnr(40)]) == [drop]
+    assert both.unchecked([with_sqnr(40), classes(9, 10)]) == []
+    assert Budget(min_speedup=2).unchecked([]) == []
+
+
 @pytest.mark.parametrize(("speedup", "faults"), [(2.0, 0), (1.99, 1), (None, 0)])
 def test_a_speed_up_that_was_not_measured_is_no_fault_here(speedup: float | None, faults: int) -> None:
     """Whoever could not measure says so; see compile."""

@@ -82,6 +82,15 @@ def test_options_do_not_change_results(options: dict[str, bool]) -> None:
     np.testing.assert_allclose(found["y"], plain["y"], rtol=1e-4, atol=1e-4)
 
 
+def is_signed(runner: Runner) -> bool:
+    """Whether onnxruntime was told to leave signed activations as they are."""
+    key = "session.qdqisint8allowed"
+    try:
+        return bool(runner._session.get_session_options().get_session_config_entry(key) == "1")
+    except RuntimeError:  # what onnxruntime says of a key that was never set
+        return False
+
+
 def test_signed_keeps_signed_activations(tmp_path: Path) -> None:
     """What runs is what onnxruntime runs on Arm, where s8 stays s8, bit for bit."""
     network = Network(
@@ -89,7 +98,10 @@ def test_signed_keeps_signed_activations(tmp_path: Path) -> None:
     )
     made = compiled_to_int8(network, profile("arm-a78"), uniform_feeds(2, {"x": (1, 4, 8, 8)}), tmp_path)
     feed = {"x": normal(1, 4, 8, 8)}
-    found = Runner(made.data, "the artifact", signed=True).run(feed)
+    runner = Runner(made.data, "the artifact", signed=True)
+    assert is_signed(runner)
+    assert not is_signed(Runner(made.data, "the artifact"))
+    found = runner.run(feed)
     expected = run(made.data, feed, session_qdqisint8allowed="1")
     np.testing.assert_array_equal(found["y"], expected["y"])
 

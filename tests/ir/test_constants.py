@@ -46,7 +46,8 @@ def test_a_scalar_is_the_only_element_whatever_the_rank(values: dict[str, ir.Val
 
 def test_bytes_of_all_initializers(tmp_path: Path) -> None:
     """Those of branches and of defaults too; a string has as many as it has letters."""
-    text = """m (float[N] x, bool p, double[2] d = {1, 2}) => (float[N] y) <int8[3] w = {1, 2, 3}, string[1] s = {"abcd"}> {
+    text = """m (float[N] x, bool p, double[2] d = {1, 2}) => (float[N] y)
+        <int8[3] w = {1, 2, 3}, string[1] s = {"abcd"}> {
         y = If(p) <then_branch = g () => (float[N] t) <float16[5] c = {1, 2, 3, 4, 5}> { t = Relu(x) },
                    else_branch = h () => (float[N] e) { e = Neg(x) }> }"""
     assert ir.initializer_bytes(load(text, tmp_path)) == 16 + 3 + 4 + 10

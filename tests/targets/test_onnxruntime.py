@@ -106,6 +106,8 @@ def test_an_artifact_for_another_cpu_is_emulated(tmp_path: Path) -> None:
     )
     runner = target.run(folder, made, 1)
     assert runner is not None
+    entry = runner._session.get_session_options().get_session_config_entry("session.qdqisint8allowed")
+    assert entry == "1"
     expected = run(folder / "model.onnx", samples.feed[0], session_qdqisint8allowed="1")
     np.testing.assert_array_equal(runner.run(samples.feed[0])["y"], expected["y"])
 
