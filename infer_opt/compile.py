@@ -204,7 +204,7 @@ def _load(request: Request, stages: Stages) -> ir.Model:
 
 
 def _open_original(request: Request, source: ir.Model, samples: Feeding) -> Original:
-    if not request.verify:
+    if not request.verify or samples.held_out is None:
         return Original(None)
     used = {ir.operator_name(node) for graph in source.graphs() for node in graph} & request.allowed_ops
     if used:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Equality"]
 
 LEAST_DB = 60.0  # float32 sums in another order keep more than this; an error of a rewrite keeps far less
+_FLOOR_DB = 20.0  # below it two outputs are not the same for any purpose, however badly the model is conditioned
 _MARGIN_DB = 10.0  # a graph rounds at every node, the probe of its conditioning at its inputs only
 
 
@@ -24,7 +25,7 @@ class Equality:
 
     A model may magnify rounding: a saturated detector on noise keeps 55 dB when its input moves by one unit in the last
     place. So each output's limit is the lower of `LEAST_DB` and what the original itself keeps under such a move, less
-    a margin.
+    a margin; but never under 20 dB: what cannot be told from an error is undone.
 
     Args:
         original: a session of the original.
@@ -35,7 +36,7 @@ class Equality:
         self._feeds = feeds
         self._expected = [original.run(feed) for feed in feeds]
         moved = _errors(original, [_moved(feed) for feed in feeds], self._expected)
-        self._least = {name: min(LEAST_DB, error.sqnr - _MARGIN_DB) for name, error in moved.items()}
+        self._least = {name: max(_FLOOR_DB, min(LEAST_DB, error.sqnr - _MARGIN_DB)) for name, error in moved.items()}
 
     def fault(self, model: ir.Model) -> str | None:
         """Why the model does not equal the original, or None."""

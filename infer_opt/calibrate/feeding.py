@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from infer_opt import ir
 from infer_opt.calibrate.sample_set import InputSpec
 from infer_opt.calibrate.samples import load_samples, split
+from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,12 +30,12 @@ class Feeding:
 
     Args:
         calibration: None where the user gave no data, so that INT8 has nothing to stand on.
-        held_out: for verification.
+        held_out: for verification; None where no samples can be made up for the model either.
         source: what the user gave; `random` where that is what verification runs on.
     """
 
     calibration: SampleSet | None
-    held_out: SampleSet
+    held_out: SampleSet | None
     source: str
     warnings: tuple[str, ...] = ()
 
@@ -45,16 +46,24 @@ class Feeding:
 
     def for_equality(self) -> list[dict[str, np.ndarray[Any, Any]]]:
         """A few samples on which graph passes are compared with the original."""
-        return list(self.held_out.feeds(0, min(_EQUALITY_SAMPLES, len(self.held_out))))
+        return list(self._feeds(min(_EQUALITY_SAMPLES, self.verification_count)))
 
     def verification(self) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
         """The held-out samples; of random ones only a few, since more of them prove no more."""
-        return self.held_out.feeds(0, self.verification_count)
+        return self._feeds(self.verification_count)
+
+    def _feeds(self, count: int) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
+        return iter(()) if self.held_out is None else self.held_out.feeds(0, count)
+
+    def describe(self, index: int) -> str:
+        """A held-out sample's name in messages."""
+        return f"sample {index}" if self.held_out is None else self.held_out.describe(index)
 
     @property
     def verification_count(self) -> int:
         """How many samples verification runs on."""
-        return min(_RANDOM_SAMPLES, len(self.held_out)) if self.is_random else len(self.held_out)
+        there = 0 if self.held_out is None else len(self.held_out)
+        return min(_RANDOM_SAMPLES, there) if self.is_random else there
 
     def provenance(self) -> dict[str, Any] | None:
         """What the artifact was calibrated on, for the manifest; None where there was nothing."""
@@ -80,7 +89,10 @@ def feeding(model: ir.Model, source: str | None, preprocess: str | None, seed: i
     """
     inputs = input_specs(model)
     if source is None:
-        return Feeding(None, load_samples("random", inputs, seed=seed), "random")
+        try:
+            return Feeding(None, load_samples("random", inputs, seed=seed), "random")
+        except InputError as error:
+            return Feeding(None, None, "random", (f"nothing was verified: {error.message}; pass --calib",))
     samples = load_samples(source, inputs, preprocess=preprocess, seed=seed)
     calibration, held_out = split(samples)
     warnings = []

@@ -83,9 +83,7 @@ def judge(
         return Verdict(tuple(Judged(item.plan.name, item.bytes, (), None, None) for item in built))
     runners = {item.plan.name: item.runner for item in built if item.runner is not None}
     with stages("verify", samples.verification_count) as advance:
-        errors = compare(
-            original, runners, samples.verification(), samples.held_out.describe, parts=parts, advance=advance
-        )
+        errors = compare(original, runners, samples.verification(), samples.describe, parts=parts, advance=advance)
     latencies: dict[str, Latency] = {}
     if timed:
         feed = next(iter(samples.verification()))

@@ -14,7 +14,7 @@ from infer_opt.calibrate.target import Artifact
 from infer_opt.targets.host import host_isa
 from infer_opt.targets.qdq import write_qdq
 from infer_opt.targets.regions import find_regions
-from infer_opt.targets.support import refuse_unsupported
+from infer_opt.targets.support import refuse_newer_opset, refuse_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -41,6 +41,7 @@ class OnnxRuntimeTarget:
 
     def check(self, model: ir.Model, allowed: Collection[str] = ()) -> None:
         """Every operator has to be one that onnxruntime registers, contrib operators included."""
+        refuse_newer_opset(model, self.profile)
         known = _operators()
         refuse_unsupported(
             model,

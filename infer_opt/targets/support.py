@@ -10,7 +10,9 @@ from infer_opt.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-__all__ = ["refuse_unsupported"]
+    from infer_opt.profiles import Profile
+
+__all__ = ["refuse_newer_opset", "refuse_unsupported"]
 
 
 def refuse_unsupported(
@@ -33,3 +35,17 @@ def refuse_unsupported(
     kinds = sorted({node.op_type for node in refused} - {first.op_type})
     others = f" ({len(refused) - 1} more nodes: {', '.join(kinds) or first.op_type})" if len(refused) > 1 else ""
     raise InputError(f"node `{first.name}`: {backend} has no operator `{operator}`{others}", hint)
+
+
+def refuse_newer_opset(model: ir.Model, profile: Profile) -> None:
+    """A model of an opset that the runtime does not take yet; older ones are raised later.
+
+    Raises:
+        InputError: names both opsets.
+    """
+    opset = model.opset_imports.get("", 0)
+    if profile.opset is not None and opset > profile.opset.max:
+        raise InputError(
+            f"the model has opset {opset}; `{profile.name}` takes {profile.opset.max} at most",
+            f"export the model with opset {profile.opset.max} or older",
+        )

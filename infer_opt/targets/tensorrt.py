@@ -15,7 +15,7 @@ from infer_opt import ir
 from infer_opt.calibrate.plan import Region
 from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.target import Artifact
-from infer_opt.targets.support import refuse_unsupported
+from infer_opt.targets.support import refuse_newer_opset, refuse_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -59,6 +59,7 @@ class TensorRTTarget:
 
     def check(self, model: ir.Model, allowed: Collection[str] = ()) -> None:
         """Every operator has to be one of the ONNX standard, and none that TensorRT's parser refuses."""
+        refuse_newer_opset(model, self.profile)
         refuse_unsupported(
             model,
             lambda node: not node.domain and ir.operator_known(node.op_type, "") and node.op_type not in _REFUSED,
