@@ -26,7 +26,7 @@ BLOCK = 10  # nodes of one repeated piece of the chain
 
 
 def chain(nodes: int) -> onnx.ModelProto:
-    """A chain of small convolution blocks with what exporters leave behind: every tenth node can be fused or dropped."""
+    """A chain of small convolution blocks with what exporters leave behind: nodes to fuse, and no-ops."""
     rng = np.random.default_rng(0)
     made, weights, value = [], [], "x"
     for block in range(nodes // BLOCK):

@@ -21,6 +21,7 @@ from onnx_ir import (
 )
 from onnx_ir import node as make_node
 
+from infer_opt.ir.collector import collection_paused
 from infer_opt.ir.constants import array, constant, content_bytes, initializer_bytes, is_constant, scalar
 from infer_opt.ir.counting import Sparsity, Stored, Work, multiply_adds, operators, sparsity, stored
 from infer_opt.ir.edit import (
@@ -81,6 +82,7 @@ __all__ = [
     "attribute",
     "check_legal",
     "clone",
+    "collection_paused",
     "constant",
     "constant_value",
     "content_bytes",

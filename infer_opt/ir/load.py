@@ -11,6 +11,7 @@ from onnx_ir.external_data import set_base_dir
 from onnx_ir.passes.common import InlinePass
 
 from infer_opt.errors import InputError
+from infer_opt.ir.collector import collection_paused
 from infer_opt.ir.names import Names
 from infer_opt.ir.shapes import infer_shapes
 from infer_opt.ir.wellformed import check_file
@@ -20,6 +21,7 @@ __all__ = ["load"]
 _FIRST_IR_WITH_DEFAULTS = 4  # before it, every initializer had to be listed among the inputs, and was no default
 
 
+@collection_paused()
 def load(path: str | Path) -> ir.Model:
     """Load an ONNX file.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from infer_opt import ir
+from infer_opt.errors import UsageError
 from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
 from infer_opt.passes.rewrites.casts import shorten_cast_chains
 from infer_opt.passes.rewrites.constant_nodes import lift_constant_nodes
@@ -34,6 +35,10 @@ class Simplify(Pass):
     fold_limit: int = field(
         default=65536, metadata={"help": "bytes a folded constant may have beyond the constants it replaces"}
     )
+
+    def __post_init__(self) -> None:
+        if self.fold_limit < 0:
+            raise UsageError(f"`fold_limit` of pass `simplify` cannot be `{self.fold_limit}`", "give 0 or more bytes")
 
     def apply(self, model: ir.Model) -> Outcome:
         """Repeat the rewrites below until none finds anything."""

@@ -73,6 +73,7 @@ class Pipeline:
         """The text form."""
         return ",".join(str(item) for item in self.passes)
 
+    @ir.collection_paused()
     def run(self, model: ir.Model, observers: Sequence[Observer] = ()) -> tuple[ir.Model, list[Step]]:
         """Run the graph passes; `model` itself stays as it is.
 
