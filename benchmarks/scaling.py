@@ -9,7 +9,6 @@ Every figure is measured on the machine that runs it: wall-clock seconds, and pe
 from __future__ import annotations
 
 import argparse
-import resource
 import tempfile
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from infer_opt import ir
+from infer_opt.cli.resident import resident_bytes
 from infer_opt.passes import Pipeline
 
 PIPELINE = "legalize,simplify,fuse"
@@ -106,8 +106,9 @@ def time_weights(gigabytes: float, folder: Path) -> None:
     result, _ = Pipeline.parse(PIPELINE).run(model)
     ir.save(result, folder / "saved.onnx")
     seconds = time.perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{gigabytes:.1f} GB of weights: {seconds:.2f} s, peak {peak:.0f} MB resident (measured)")
+    peak = resident_bytes("VmHWM")
+    memory = "unknown" if peak is None else f"{peak / 1e6:.0f} MB resident"
+    print(f"{gigabytes:.1f} GB of weights: {seconds:.2f} s, peak {memory} (measured)")
 
 
 def main() -> None:

@@ -11,10 +11,11 @@ from infer_opt.calibrate.budget import Budget
 from infer_opt.calibrate.choice import choose
 from infer_opt.calibrate.equality import Equality
 from infer_opt.calibrate.feeding import Feeding, feeding
-from infer_opt.calibrate.judging import Built, judge
+from infer_opt.calibrate.judging import ORIGINAL, Built, judge
 from infer_opt.calibrate.original import Original
 from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
 from infer_opt.calibrate.progress import Progress, Silent, Stages
+from infer_opt.calibrate.runner import RunError
 from infer_opt.calibrate.statistics import collect
 from infer_opt.errors import InputError
 from infer_opt.passes import Pipeline
@@ -95,7 +96,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     candidates = [(plan, model) for plan in plans]
     if order.free and unmeasured is None:
         # Graph passes may not pay either: the model as it came competes.
-        candidates.append((replace(float_plan(target.regions(source)), name="original"), source))
+        candidates.append((replace(float_plan(target.regions(source)), name=ORIGINAL), source))
     with staging(request.out) as folder:
         threads = None if original.runner is None else request.thread_count
         built = [_build(target, plan, graph, folder / plan.name, threads, stages) for plan, graph in candidates]
@@ -114,18 +115,18 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
             source=str(request.model),
             target=request.profile.name,
             out=str(request.out),
-            pipeline=str(order.pipeline),
+            pipeline=str(_carried_out(order, winner)),
             why=why,
             chosen=best.name,
             plan=winner.plan,
-            passes=tuple(_pass_report(step) for step in steps),
+            passes=tuple(_pass_report(step) for step in steps if best.name != ORIGINAL),
             candidates=verdict.judged,
             original_latency=verdict.reference,
             latency_note=unmeasured,
             original_bytes=request.model.stat().st_size,
             artifact_bytes=best.bytes,
             samples=samples.table(),
-            checked="rules" if original.runner is None else winner.artifact.checked,
+            checked="rules" if winner.runner is None else winner.artifact.checked,
             unchecked=winner.artifact.unchecked,
             warnings=(*samples.warnings, *filter(None, [original.warning]), *_undone(steps), *notes),
             budget_faults=tuple(_budget_faults(request.budget, best, unmeasured)),
@@ -272,7 +273,20 @@ def _build(target: Target, plan: Plan, model: ir.Model, folder: Path, threads: i
     folder.mkdir()
     with stages("emit"):
         artifact = target.emit(model, plan, folder)
-    return Built(plan, folder, artifact, None if threads is None else target.run(folder, artifact, threads))
+    if threads is None:
+        return Built(plan, folder, artifact, None)
+    try:
+        return Built(plan, folder, artifact, target.run(folder, artifact, threads))
+    except RunError as error:
+        return Built(plan, folder, artifact, None, error.message)
+
+
+def _carried_out(order: _Order, winner: Built) -> Pipeline:
+    """The passes that made the winner: none of the original, no quantization of a float model."""
+    if winner.plan.name == ORIGINAL:
+        return Pipeline()
+    quantized = bool(winner.plan.at("int8"))
+    return Pipeline(tuple(item for item in order.pipeline.passes if item.stage == "graph" or quantized))
 
 
 def _manifest(
@@ -284,7 +298,7 @@ def _manifest(
         source={"path": request.model.name, "sha256": ir.file_sha256(request.model)},
         calib=samples.provenance(),
         profile=profiles.to_table(request.profile),
-        pipeline=str(order.pipeline),
+        pipeline=str(_carried_out(order, winner)),
         versions=versions(),
         run=dict(winner.artifact.run) | {"threads": request.thread_count},
         interface=ir.interface(source),
@@ -316,6 +330,7 @@ class _Advance:
 
 def _budget_faults(budget: Budget, best: Judged, unmeasured: str | None) -> Iterator[str]:
     yield from budget.faults(best.errors, best.speedup)
+    yield from budget.collapses(best.errors)
     yield from budget.unchecked(best.errors)
     if budget.min_speedup is not None and best.speedup is None:
         yield f"--min-speedup cannot be checked: latency was not measured: {unmeasured}"

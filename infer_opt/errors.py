@@ -6,7 +6,10 @@ traceback. Anything else that escapes is a bug: the command line prints the trac
 
 from __future__ import annotations
 
-__all__ = ["BudgetError", "InputError", "UsageError", "UserError"]
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["BudgetError", "InputError", "UsageError", "UserError", "nearest"]
 
 
 class UserError(Exception):
@@ -39,3 +42,8 @@ class BudgetError(UserError):
     """The artifact was made but misses a stated budget, or was found broken (exit code 3)."""
 
     exit_code = 3
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that `name` is most likely a misspelling of, for a hint; None where nothing is near."""
+    return next(iter(get_close_matches(name, list(known), n=1)), None)

@@ -18,7 +18,12 @@ __all__ = ["Budget"]
 _LEAST_AGREEMENT = 0.99
 _LARGEST_DIVERGENCE = 0.05  # nats
 _LEAST_DB = 30.0
-_COLLAPSE_DB = 10.0  # no output is any use below this, whatever its classes say
+_LEAST_CHANNEL_DB = 20.0  # of the weakest index along a short axis
+_LEAST_SCORES_DB = 10.0  # of class scores: below this they are noise, whatever their largest class says
+
+# What no order of a precision covers.
+_COLLAPSE_DB = 20.0
+_COLLAPSE_AGREEMENT = 0.5
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,11 @@ class Budget:
     max_drop: float | None = None
     min_sqnr: float | None = None
     min_speedup: float | None = None
+
+    @property
+    def stated(self) -> bool:
+        """Whether a limit on errors was stated."""
+        return self.max_drop is not None or self.min_sqnr is not None
 
     def faults(self, errors: Sequence[OutputError], speedup: float | None) -> list[str]:
         """What misses a stated limit, in words."""
@@ -65,6 +75,18 @@ class Budget:
         unjudged = [error for error in errors if not self._judges(error)]
         return next(chain(self.faults(errors, None), filter(None, map(_default_refusal, unjudged))), None)
 
+    @staticmethod
+    def collapses(errors: Sequence[OutputError]) -> list[str]:
+        """Outputs that are no use to anybody, whatever was ordered; in words."""
+        found: list[str] = []
+        for error in errors:
+            if error.agreement is not None:
+                if error.agreement < _COLLAPSE_AGREEMENT:
+                    found.append(f"output `{error.name}` collapsed: its top class agrees on {error.agreement:.1%}")
+            elif error.floats and error.sqnr < _COLLAPSE_DB:
+                found.append(f"output `{error.name}` collapsed: it keeps {error.sqnr:.1f} dB")
+        return found
+
     def _judges(self, error: OutputError) -> bool:
         by_noise = self.min_sqnr is not None and error.floats
         by_class = self.max_drop is not None and error.agreement is not None
@@ -78,15 +100,24 @@ def _default_refusal(error: OutputError) -> str | None:
         return f"{error.unequal} of {error.elements} elements of output `{error.name}` differ"
     if not error.floats:
         return None
-    if error.agreement is not None:
-        divergence = error.divergence / error.rows
-        if error.agreement < _LEAST_AGREEMENT:
-            return (
-                f"top class of `{error.name}` agrees on {error.agreement:.1%} of samples, under {_LEAST_AGREEMENT:.0%}"
-            )
-        if divergence > _LARGEST_DIVERGENCE:
-            return f"scores of `{error.name}` diverge by {divergence:.3f} nats, over {_LARGEST_DIVERGENCE}"
-        least = _COLLAPSE_DB
-    else:
-        least = _LEAST_DB
+    return _refused_scores(error) if error.agreement is not None else _refused_numbers(error)
+
+
+def _refused_scores(error: OutputError) -> str | None:
+    agreement, divergence = error.agreement or 0.0, error.divergence / error.rows
+    if agreement < _LEAST_AGREEMENT:
+        return f"top class of `{error.name}` agrees on {agreement:.1%} of samples, under {_LEAST_AGREEMENT:.0%}"
+    if divergence > _LARGEST_DIVERGENCE:
+        return f"scores of `{error.name}` diverge by {divergence:.3f} nats, over {_LARGEST_DIVERGENCE}"
+    return _too_noisy(error, _LEAST_SCORES_DB)
+
+
+def _refused_numbers(error: OutputError) -> str | None:
+    if error.weakest is not None and error.weakest[0] < _LEAST_CHANNEL_DB:
+        kept, where = error.weakest
+        return f"output `{error.name}` keeps {kept:.1f} dB at {where}, under {_LEAST_CHANNEL_DB:.0f} dB"
+    return _too_noisy(error, _LEAST_DB)
+
+
+def _too_noisy(error: OutputError, least: float) -> str | None:
     return f"output `{error.name}` keeps {error.sqnr:.1f} dB, under {least:.0f} dB" if error.sqnr < least else None

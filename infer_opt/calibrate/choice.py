@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from infer_opt.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -24,6 +26,7 @@ class Judged:
         errors: against the original, by output; empty where nothing was verified.
         latency: measured here, or None.
         refused: why its outputs are not right enough, or None.
+        failed: why it does not run, or None.
         bytes: size of the artifact.
     """
 
@@ -32,6 +35,7 @@ class Judged:
     errors: Sequence[OutputError]
     latency: Latency | None
     refused: str | None
+    failed: str | None = None
 
     @property
     def speedup(self) -> float | None:
@@ -43,26 +47,35 @@ def choose(judged: Sequence[Judged], unmeasured: str | None) -> tuple[Judged, st
     """The winner and why, in words.
 
     Args:
-        judged: in the order that decides ties. The first is never refused: it is the model as it is.
+        judged: in the order that decides ties.
         unmeasured: why there is no latency, or None.
+
+    Raises:
+        InputError: no candidate runs.
     """
-    right = [item for item in judged if item.refused is None] or [judged[0]]
-    refusals = "; ".join(f"{item.name} was refused: {item.refused}" for item in judged if item.refused is not None)
+    running = [item for item in judged if item.failed is None]
+    failures = [f"{item.name} does not run: {item.failed}" for item in judged if item.failed is not None]
+    if not running:
+        raise InputError(f"no artifact came out that runs: {'; '.join(failures)}", "report it with the model")
+    right = [item for item in running if item.refused is None] or running[:1]
+    refused = [f"{item.name} was refused: {item.refused}" for item in running if item.refused is not None]
+    refusals = "; ".join(failures + refused)
     if len(judged) == 1:
         return judged[0], "the only candidate"
     if unmeasured is not None or any(item.latency is None for item in right):
         smallest = min(right, key=lambda item: item.bytes)
-        why = f"smallest that is right enough; latency was not measured: {unmeasured}"
+        why = f"smallest that is right enough; latency was not measured: {unmeasured or 'it cannot be run here'}"
         return smallest, "; ".join(filter(None, (why, refusals)))
     best = right[0]
     for item in right[1:]:
-        if _milliseconds(best) > TIE * _milliseconds(item):
+        # Ratios are taken round by round, so that what else the machine does weighs on both sides alike.
+        if _speedup(item) > TIE * _speedup(best):
             best = item
-    others = ", ".join(f"{item.name} {_milliseconds(item):.3f} ms" for item in right if item is not best)
-    why = f"{best.name} is fastest of what is right enough: {_milliseconds(best):.3f} ms (measured)"
+    others = ", ".join(f"{item.name} {_speedup(item):.2f}x" for item in right if item is not best)
+    why = f"{best.name} is fastest of what is right enough: {_speedup(best):.2f}x the original (measured)"
     return best, "; ".join(filter(None, (why + (f"; {others}" if others else ""), refusals)))
 
 
-def _milliseconds(item: Judged) -> float:
-    assert item.latency is not None  # noqa: S101 - asked only where all were timed
-    return item.latency.p50_ms
+def _speedup(item: Judged) -> float:
+    assert item.speedup is not None  # noqa: S101 - asked only where all were timed
+    return item.speedup

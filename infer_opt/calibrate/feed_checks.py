@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infer_opt.calibrate.sample_set import Feed, InputSpec
-from infer_opt.errors import InputError
+from infer_opt.errors import InputError, nearest
 
 __all__ = [
     "ElementKind",
@@ -71,8 +70,8 @@ def check_names(where: str, names: Collection[str], inputs: Sequence[InputSpec])
     # Unknown names first: a misspelt name is also a missing one, and only this hint says which.
     for name in names:
         if name not in wanted:
-            near = difflib.get_close_matches(name, [other for other in wanted if other not in names], n=1)
-            advice = f"rename it to `{near[0]}`" if near else "remove it"
+            near = nearest(name, (other for other in wanted if other not in names))
+            advice = f"rename it to `{near}`" if near else "remove it"
             raise InputError(
                 f"`{where}` holds `{name}`, which is no input of the model",
                 f"{advice}; the model's inputs are {ticked(wanted)}",

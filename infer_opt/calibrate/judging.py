@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.target import Artifact
     from infer_opt.calibrate.timing import Latency
 
-__all__ = ["Built", "Verdict", "judge"]
+__all__ = ["ORIGINAL", "Built", "Verdict", "judge"]
+
+ORIGINAL = "original"  # the name of the candidate that is the model as it came
 
 _REFERENCE = "reference"
 _ROUNDS = 15
@@ -35,12 +37,14 @@ class Built:
 
     Args:
         runner: the artifact loaded on this host, or None where the host cannot run it.
+        fault: why it could not be loaded although the host runs such artifacts, or None.
     """
 
     plan: Plan
     folder: Path
     artifact: Artifact
     runner: Runner | None
+    fault: str | None = None
 
     @property
     def bytes(self) -> int:
@@ -76,23 +80,47 @@ def judge(
     Args:
         original: None where nothing can be verified; nothing is then known of any candidate.
         parts: of outputs that are judged piece by piece.
-        budget: refuses quantized candidates; None where quantization is an order.
+        budget: refuses candidates; None where a precision is an order.
         timed: whether this host's latency counts.
     """
     if original is None:
         return Verdict(tuple(Judged(item.plan.name, item.bytes, (), None, None) for item in built))
     runners = {item.plan.name: item.runner for item in built if item.runner is not None}
+    failures = {item.plan.name: item.fault for item in built if item.fault is not None}
     with stages("verify", samples.verification_count) as advance:
-        errors = compare(original, runners, samples.verification(), samples.describe, parts=parts, advance=advance)
+        errors = compare(
+            original,
+            runners,
+            samples.verification(),
+            samples.describe,
+            parts=parts,
+            failures=failures,
+            advance=advance,
+        )
+    runners = {name: runner for name, runner in runners.items() if name not in failures}
     latencies: dict[str, Latency] = {}
     if timed:
         feed = next(iter(samples.verification()))
         with stages("time", _ROUNDS) as advance:
             latencies = interleaved({_REFERENCE: original, **runners}, feed, rounds=_ROUNDS, advance=advance)
-    judged = (_judged(item, errors.get(item.plan.name, []), latencies.get(item.plan.name), budget) for item in built)
+    judged = (
+        Judged(
+            item.plan.name,
+            item.bytes,
+            errors.get(item.plan.name, ()),
+            latencies.get(item.plan.name),
+            _refusal(item, errors.get(item.plan.name), budget),
+            failures.get(item.plan.name),
+        )
+        for item in built
+    )
     return Verdict(tuple(judged), latencies.get(_REFERENCE))
 
 
-def _judged(item: Built, errors: Sequence[OutputError], latency: Latency | None, budget: Budget | None) -> Judged:
-    refused = budget.refuses(errors) if budget is not None and item.plan.at("int8") else None
-    return Judged(item.plan.name, item.bytes, errors, latency, refused)
+def _refusal(item: Built, errors: Sequence[OutputError] | None, budget: Budget | None) -> str | None:
+    """Why a candidate that runs, or cannot be run here, must not win; the untouched original always may."""
+    if budget is None or item.plan.name == ORIGINAL:
+        return None
+    if errors is not None:
+        return budget.refuses(errors) if item.plan.at("int8") or budget.stated else None
+    return "it cannot be run here, so nothing tells whether it is right enough" if item.plan.at("int8") else None

@@ -6,7 +6,7 @@ SQNR (signal to quantization-noise ratio) is 10 log10(sum(reference^2) / sum((re
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -71,9 +71,11 @@ class OutputError:
     divergence: float = 0.0
     shape_differs: bool = False
     floats: bool = True
-    class_scores: bool = False
     part: bool = False
     """Whether this is a slice of an output, judged beside the whole."""
+    channels: dict[int, tuple[Array, Array]] = field(default_factory=dict)
+    """Signal and noise of each index along axis 1 and the last one, where these are short."""
+    _other_numbers: bool = False
 
     def add(self, reference: Array, got: Array) -> None:
         """One sample's output, from the original and from the candidate."""
@@ -98,8 +100,26 @@ class OutputError:
         self.noise += float(np.square(error).sum()) if same_places and np.isfinite(error).all() else math.inf
         distance = np.where(np.isnan(error), math.inf, np.abs(error))
         self.largest = max(self.largest, float(distance.max(initial=0.0)))
-        if not self.part and _is_class_scores(reference):
-            self.class_scores = True
+        self._add_channels(reference, error)
+        if not self.part:
+            self._add_scores(reference, got)
+
+    def _add_channels(self, reference: Array, error: Array) -> None:
+        axes = {1, reference.ndim - 1} if reference.ndim > 1 and self.elements else set()
+        for axis in axes:
+            if not 1 < reference.shape[axis] <= _MOST_CHANNELS:
+                continue
+            others = tuple(other for other in range(reference.ndim) if other != axis)
+            powers = tuple(np.square(np.nan_to_num(x)).sum(axis=others) for x in (reference, error))
+            known = self.channels.setdefault(axis, (np.zeros_like(powers[0]), np.zeros_like(powers[1])))
+            if known[0].shape == powers[0].shape:
+                self.channels[axis] = (known[0] + powers[0], known[1] + powers[1])
+
+    def _add_scores(self, reference: Array, got: Array) -> None:
+        if not _are_class_scores(reference):
+            self._other_numbers = self._other_numbers or reference.size > 0
+        elif not self._other_numbers:
+            finite = np.isfinite(reference)
             self.rows += reference.shape[0]
             self.agreeing += int((reference.argmax(-1) == got.argmax(-1)).sum())
             if np.isfinite(got).all() and finite.all():
@@ -113,13 +133,42 @@ class OutputError:
         return sqnr_db(self.signal, self.noise)
 
     @property
+    def weakest(self) -> tuple[float, str] | None:
+        """SQNR in dB and place of the index that keeps least, along a short axis; None where there is none.
+
+        What an output joins (boxes and scores, left and right) stands at different indices; pooled, the larger numbers
+        hide the loss of the smaller. Indices a million times weaker than the strongest count as empty.
+        """
+        found = [
+            (sqnr_db(float(signal[index]), float(noise[index])), f"axis {axis}, index {index}")
+            for axis, (signal, noise) in sorted(self.channels.items())
+            for index in range(len(signal))
+            if signal[index] > _EMPTY * signal.max(initial=0.0)
+        ]
+        return min(found, default=None)
+
+    @property
     def agreement(self) -> float | None:
         """Share of rows whose largest class is the original's; None where the output is no class scores."""
-        return self.agreeing / self.rows if self.class_scores and self.rows else None
+        return self.agreeing / self.rows if self.rows and not self._other_numbers else None
 
 
-_FEWEST_CLASSES = 2
+_MOST_CHANNELS = 256
+_EMPTY = 1e-12  # of a power
+_FEWEST_LOGITS = 10
+_LEAST_PEAK = 0.2
 
 
-def _is_class_scores(output: Array) -> bool:
-    return output.ndim == 2 and output.shape[0] > 0 and output.shape[1] >= _FEWEST_CLASSES
+def _are_class_scores(rows: Array) -> bool:
+    """Probabilities, or numbers that can only be logits: many a row, of both signs, and one class far ahead.
+
+    Rank 2 alone says nothing: boxes, landmarks and embeddings have it too, and keep their largest column long after
+    they are of no use.
+    """
+    if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] < 2 or not np.isfinite(rows).all():
+        return False
+    if _are_probabilities(rows):
+        return True
+    if rows.shape[1] < _FEWEST_LOGITS or not ((rows < 0).any(axis=-1) & (rows > 0).any(axis=-1)).all():
+        return False
+    return float(np.exp(_log_softmax(rows)).max(axis=-1).mean()) >= _LEAST_PEAK

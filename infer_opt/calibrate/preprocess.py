@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-from infer_opt.errors import UsageError
+from infer_opt.errors import UsageError, nearest
 
 __all__ = ["Color", "Layout", "Preprocess", "Resize", "parse_preprocess"]
 
@@ -71,10 +70,10 @@ def parse_preprocess(text: str) -> Preprocess:
     for pair in text.split(","):
         key, equals, value = (part.strip() for part in pair.partition("="))
         if key not in _PARSERS:
-            near = difflib.get_close_matches(key, _PARSERS, n=1)
+            near = nearest(key, _PARSERS)
             raise UsageError(
                 f"the preprocess spec `{text}` has an unknown key `{key}`",
-                f"write `{near[0]}`; the keys are {_KEYS}" if near else f"use one of the keys: {_KEYS}",
+                f"write `{near}`; the keys are {_KEYS}" if near else f"use one of the keys: {_KEYS}",
             )
         if not equals or not value:
             raise UsageError(f"the preprocess spec `{text}` has no value for `{key}`", f"write `{key}=VALUE`")
@@ -107,8 +106,8 @@ def _choice(choices: Sequence[str]) -> Callable[[str, str], str]:
     def parse(key: str, value: str) -> str:
         if value in choices:
             return value
-        near = difflib.get_close_matches(value, choices, n=1)
-        raise _bad_value(key, value, f"`{near[0]}`" if near else "one of " + ", ".join(choices))
+        near = nearest(value, choices)
+        raise _bad_value(key, value, f"`{near}`" if near else "one of " + ", ".join(choices))
 
     return parse
 

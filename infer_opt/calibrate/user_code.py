@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import inspect
 import sys
@@ -14,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from infer_opt.calibrate.feed_checks import ticked
-from infer_opt.errors import InputError
+from infer_opt.errors import InputError, nearest
 
 __all__ = ["load_function", "running_user_code"]
 
@@ -41,10 +40,10 @@ def load_function(source: str, contract: str) -> Callable[..., Any]:
         for key, value in vars(module).items()
         if inspect.isfunction(value) and value.__module__ == module.__name__ and not key.startswith("_")
     ]
-    near = difflib.get_close_matches(name, functions, n=1) or functions[:1]
+    near = nearest(name, functions) or next(iter(functions), None)
     raise InputError(
         f"`{file}` has no function `{name}`" if name else f"`{source}` names no function",
-        f"pass `{file}:{near[0]}`; the file's functions are {ticked(functions)}"
+        f"pass `{file}:{near}`; the file's functions are {ticked(functions)}"
         if near
         else f"define a function in it; {contract}",
     )

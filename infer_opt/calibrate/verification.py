@@ -8,6 +8,7 @@ import numpy as np
 
 from infer_opt.calibrate.dirty import dirty_inputs
 from infer_opt.calibrate.metrics import OutputError
+from infer_opt.calibrate.runner import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,6 +26,7 @@ def compare(
     describe: Callable[[int], str] = "sample {}".format,
     *,
     parts: Mapping[str, ir.Parts] | None = None,
+    failures: dict[str, str] | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, list[OutputError]]:
     """Run the original and every candidate on each feed; errors of all outputs, by candidate.
@@ -34,17 +36,24 @@ def compare(
     Args:
         parts: of outputs that join several things, which are judged one by one: pooled, large boxes would hide the
             loss of all scores.
+        failures: gets the reason of each candidate that fails on a feed, and is then left out; without it, the first
+            failure is raised.
 
     Raises:
         InputError: a NaN or Inf in a feed reaches an output of the original.
-        RunError: a model does not run on a feed.
+        RunError: the original does not run on a feed, or a candidate whose failure nobody asked for.
     """
     errors = {name: _Errors(reference.outputs, parts or {}) for name in candidates}
     for index, feed in enumerate(feeds):
         expected = reference.run(feed, describe(index))
         dirty_inputs(feed, expected, describe(index))
-        for name, candidate in candidates.items():
-            errors[name].add(expected, candidate.run(feed, describe(index)))
+        for name in tuple(errors):
+            failure = errors[name].add_run(expected, candidates[name], feed, describe(index))
+            if failure is not None and failures is None:
+                raise failure
+            if failure is not None and failures is not None:
+                failures[name] = failure.message
+                del errors[name]
         advance()
     return {name: found.all() for name, found in errors.items()}
 
@@ -67,6 +76,16 @@ class _Errors:
         for (name, (begin, end)), error in self._part.items():
             along = range(begin, end), self._parts[name].axis
             error.add(np.take(expected[name], *along), np.take(got[name], *along))
+
+    def add_run(
+        self, expected: Mapping[str, np.ndarray], candidate: Runner, feed: Mapping[str, np.ndarray], sample: str
+    ) -> RunError | None:
+        """Run the candidate and add what it gives; its failure, if it fails."""
+        try:
+            self.add(expected, candidate.run(feed, sample))
+        except RunError as error:
+            return error
+        return None
 
     def all(self) -> list[OutputError]:
         return [*self._whole.values(), *self._part.values()]

@@ -1,4 +1,4 @@
-"""Peak memory of a model: measured in a process of its own, so that nothing else is counted."""
+"""Resident memory of this process, and of a model: measured in a process of its own, so that nothing else is counted."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from infer_opt.calibrate.sample_set import Feed
 
-__all__ = ["peak_resident"]
+__all__ = ["peak_resident", "resident_bytes"]
 
 _RUNS = 3
 
@@ -39,16 +39,22 @@ def peak_resident(file: Path, feed: Feed, threads: int) -> int | None:
 def _measure(file: Path, feed: Feed, threads: int) -> int | None:
     from infer_opt.calibrate.runner import Runner
 
-    before = _status("VmRSS")
+    before = resident_bytes("VmRSS")
     runner = Runner(file, f"`{file}`", threads=threads)
     for _ in range(_RUNS):
         runner.run(feed)
-    peak = _status("VmHWM")
+    peak = resident_bytes("VmHWM")
     return None if before is None or peak is None else max(0, peak - before)
 
 
-def _status(field: str) -> int | None:
-    """A field of /proc/self/status in bytes. Not getrusage: its peak is inherited from the parent process."""
+def resident_bytes(field: Literal["VmRSS", "VmHWM"]) -> int | None:
+    """Resident bytes of this process: what it has now (VmRSS), or has had at most (VmHWM).
+
+    From /proc/self/status; not getrusage, whose peak is inherited from the parent process.
+
+    Returns:
+        None where the operating system does not tell.
+    """
     if not sys.platform.startswith("linux"):
         return None
     found = re.search(rf"^{field}:\s+(\d+) kB$", Path("/proc/self/status").read_text(encoding="ascii"), re.MULTILINE)

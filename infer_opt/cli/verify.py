@@ -60,7 +60,12 @@ def verify_command(
     count = threads or compiled.threads
     reference = Runner(source, f"`{source}`", threads=count)
     errors = _errors(reference, compiled.runner(count), samples, ir.output_parts(model))
-    faults = [*_broken(errors), *budget.faults(errors, None), *budget.unchecked(errors)]
+    faults = [
+        *_broken(errors),
+        *budget.faults(errors, None),
+        *budget.unchecked(errors),
+        *budget.collapses(errors),
+    ]
     table = _table(compiled, source, samples, errors, faults)
     if as_json:
         write_json(table)

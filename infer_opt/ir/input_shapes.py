@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from infer_opt.errors import UsageError
+from infer_opt.errors import UsageError, nearest
 from infer_opt.ir.shapes import dims, infer_shapes
 
 if TYPE_CHECKING:
@@ -61,9 +60,9 @@ def fix_input_shapes(model: ir.Model, shapes: Sequence[InputShape]) -> None:
     for shape in shapes:
         value = inputs.get(shape.name)
         if value is None:
-            near = difflib.get_close_matches(shape.name, inputs, n=1)
+            near = nearest(shape.name, inputs)
             hint = (
-                f"did you mean `{near[0]}`?" if near else f"the inputs are {', '.join(f'`{name}`' for name in inputs)}"
+                f"did you mean `{near}`?" if near else f"the inputs are {', '.join(f'`{name}`' for name in inputs)}"
             )
             raise UsageError(f"--shape: the model has no input `{shape.name}`", hint)
         value.shape = _fixed(value, shape)

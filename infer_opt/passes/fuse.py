@@ -8,16 +8,18 @@ from typing import ClassVar
 from infer_opt import ir
 from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
 from infer_opt.passes.engine.rules import apply_rules
+from infer_opt.passes.rewrites.activations import ACTIVATION_RULES
 from infer_opt.passes.rewrites.affine import AFFINE_RULES
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers
 from infer_opt.passes.rewrites.matrix_products import MATRIX_RULES
+from infer_opt.passes.rewrites.normalizations import NORMALIZATION_RULES
 from infer_opt.passes.rewrites.padding import PADDING_RULES
 
 __all__ = ["RULES", "Fuse"]
 
 # In this order at each node: a Pad hides nothing from the other rules.
-RULES = (*PADDING_RULES, *AFFINE_RULES, *MATRIX_RULES)
+RULES = (*PADDING_RULES, *ACTIVATION_RULES, *NORMALIZATION_RULES, *AFFINE_RULES, *MATRIX_RULES)
 
 _MOST_ROUNDS = 8
 

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, ClassVar
 from infer_opt import ir
 from infer_opt.errors import UsageError
 from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
+from infer_opt.passes.engine.rules import apply_rules
 from infer_opt.passes.rewrites.casts import shorten_cast_chains
+from infer_opt.passes.rewrites.concats import flatten_concats
 from infer_opt.passes.rewrites.constant_nodes import lift_constant_nodes
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
+from infer_opt.passes.rewrites.dynamic_shapes import settle_reshape_targets
 from infer_opt.passes.rewrites.folding import fold_constants
+from infer_opt.passes.rewrites.layout import sink_transposes
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
+from infer_opt.passes.rewrites.reshapes import merge_reshapes
+from infer_opt.passes.rewrites.slices import SLICE_RULES
+from infer_opt.passes.rewrites.transposes import merge_transposes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,6 +54,12 @@ class Simplify(Pass):
             lambda graph: fold_constants(graph, self.fold_limit),
             remove_no_ops,
             shorten_cast_chains,
+            merge_reshapes,
+            merge_transposes,
+            sink_transposes,
+            flatten_concats,
+            settle_reshape_targets,
+            lambda graph: apply_rules(graph, SLICE_RULES),
             merge_equal_initializers,  # before equal nodes: equal weights make equal nodes
             merge_equal_nodes,
             remove_dead_code,

@@ -7,7 +7,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
-from infer_opt.profiles.problems import Problem, nearest
+from infer_opt.errors import nearest
+from infer_opt.profiles.problems import Problem
 from infer_opt.profiles.tables import flat
 from infer_opt.profiles.toml_files import Key, Table, is_table, line_of, parse, read_text
 

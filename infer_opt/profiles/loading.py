@@ -7,10 +7,10 @@ from math import inf
 from pathlib import Path
 from types import MappingProxyType
 
-from infer_opt.errors import UsageError, UserError
+from infer_opt.errors import UsageError, UserError, nearest
 from infer_opt.profiles.inheritance import OWN_KEYS, Layer, chain, combined, is_path, shipped, without
 from infer_opt.profiles.overrides import overridden
-from infer_opt.profiles.problems import Problem, nearest
+from infer_opt.profiles.problems import Problem
 from infer_opt.profiles.rules import rule_faults
 from infer_opt.profiles.schema import Profile, ProfileFile
 from infer_opt.profiles.tables import Fault, faults, from_table

@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import is_dataclass
 from typing import Any, Literal, get_args, get_origin
 
-from infer_opt.errors import UsageError
+from infer_opt.errors import UsageError, nearest
 from infer_opt.profiles.inheritance import inherit
-from infer_opt.profiles.problems import nearest
 from infer_opt.profiles.rules import rule_faults
 from infer_opt.profiles.schema import Profile
 from infer_opt.profiles.tables import Fault, faults, key_types

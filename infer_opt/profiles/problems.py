@@ -1,14 +1,12 @@
-"""What is wrong with a profile file, and the word the user may have meant."""
+"""What is wrong with a profile file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from infer_opt.errors import InputError
 
-__all__ = ["Problem", "nearest"]
+__all__ = ["Problem"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +29,3 @@ class Problem:
         """This problem as the exception that ends a command."""
         place = f"`{self.where}`" if self.line is None else f"`{self.where}`, line {self.line}"
         return InputError(f"{place}: {self.message}", self.hint)
-
-
-def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The one of `words` that `word` is most likely a misspelling of, or None."""
-    return next(iter(get_close_matches(word, list(words), n=1)), None)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from infer_opt.profiles.problems import nearest
+from infer_opt.errors import nearest
 from infer_opt.profiles.schema import Profile
 from infer_opt.profiles.tables import Fault, flat, key_types
 from infer_opt.profiles.toml_files import Table

@@ -12,7 +12,7 @@ from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from infer_opt.profiles.problems import nearest
+from infer_opt.errors import nearest
 from infer_opt.profiles.toml_files import Key, Table, is_table
 
 __all__ = ["Fault", "faults", "flat", "from_table", "key_types", "shown", "to_table", "wanted"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,20 +42,31 @@ def check_out(out: Path, *, force: bool) -> None:
 
 @contextmanager
 def staging(out: Path) -> Iterator[Path]:
-    """A new folder beside `out`, gone afterwards unless it was published; so are parents made for it."""
+    """A new folder beside `out`, gone afterwards unless it was published; so are parents made for it.
+
+    Raises:
+        InputError: nothing can be written beside `out`.
+    """
     missing = [parent for parent in out.absolute().parents if not parent.exists()]
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-    except OSError as error:
-        raise InputError(f"`{out.parent}` cannot be written to: {error.strerror}", "pass another --out") from None
-    try:
-        yield folder
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+        except OSError as error:
+            raise InputError(f"`{out.parent}` cannot be written to: {error.strerror}", "pass another --out") from None
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if not out.exists():
-            for parent in missing:
-                parent.rmdir()
+        _remove_empty(missing)
+
+
+def _remove_empty(parents: list[Path]) -> None:
+    """Remove folders, innermost first, up to one that holds something; another compile may use them, or be quicker."""
+    with suppress(OSError):
+        for parent in parents:
+            parent.rmdir()
 
 
 def publish(folder: Path, out: Path) -> None:

@@ -10,30 +10,28 @@ import pytest
 from onnx import TensorProto
 from onnx.external_data_helper import set_external_data
 
+from infer_opt.cli.resident import resident_bytes
 from tests.onnx_text import parse
 
 WEIGHT_BYTES = 200 << 20
 MOST_GROWTH = 40 << 20
 
 MEASURE = """
-import os, resource, sys
+import sys
 from infer_opt import ir
+from infer_opt.cli.resident import resident_bytes
 from infer_opt.passes import Pipeline
-
-def resident():
-    pages = int(open("/proc/self/statm").read().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 ir.load(sys.argv[2])  # whatever the first load brings into memory for good is not this model's
 pipeline = Pipeline.parse("legalize,simplify")
-before = resident()
+before = resident_bytes("VmHWM")
 model = ir.load(sys.argv[1])
 pipeline.run(model)
-print(resident() - before, ir.initializer_bytes(model))
+print(resident_bytes("VmHWM") - before, ir.initializer_bytes(model))
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident memory is read from Linux's /proc")
+@pytest.mark.skipif(resident_bytes("VmHWM") is None, reason="peak memory is read from Linux's /proc")
 def test_weights_are_not_read_into_memory(tmp_path: Path) -> None:
     """Loading and simplifying 200 MiB of external weights grows the process by less than 40 MiB."""
     proto = parse("m (float[N,1024] x) => (float[N,51200] y) { y = MatMul(x, w) }")

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,35 @@ def test_parents_are_made_and_go_with_what_was_not_published(tmp_path: Path) -> 
         (folder / "model").mkdir()
         publish(folder / "model", out)
     assert out.is_dir()
+
+
+def test_parents_that_another_compile_uses_stay(tmp_path: Path) -> None:
+    """Two stagings in one new folder: the one that made it ends first, without an artifact."""
+    out = tmp_path / "a" / "b" / "out"
+    with ExitStack() as maker:
+        maker.enter_context(staging(out.with_name("other")))
+        with staging(out) as folder:
+            maker.close()
+            assert list(out.parent.iterdir()) == [folder]
+            publish(filled(folder / "int8", "new"), out)
+    assert content_of(out) == "new"
+    assert list(out.parent.iterdir()) == [out]
+
+
+def test_parents_that_are_gone_already_are_no_error(tmp_path: Path) -> None:
+    """Another compile, or somebody, took them away; the error is still that of the work."""
+    with pytest.raises(ZeroDivisionError), staging(tmp_path / "a" / "b" / "out"):  # noqa: PT012
+        shutil.rmtree(tmp_path / "a")
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parents_go_where_no_folder_can_be_made_in_them(tmp_path: Path) -> None:
+    """A name as long as the file system takes leaves no room for the staging folder's."""
+    out = tmp_path / "a" / ("o" * 250)
+    with pytest.raises(InputError, match="cannot be written to: File name too long"), staging(out):
+        pytest.fail("staged under too long a name")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", [".", "..", "/"])

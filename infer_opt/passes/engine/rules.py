@@ -83,6 +83,8 @@ class Rule(abc.ABC):
     name: str
     root: str
     """Operator of the pattern's last node."""
+    opset: int = 1
+    """The opset that brought what `rewrite` builds; a model of an older one keeps what it has."""
     commutes: bool = False
     """Whether the inputs of Add and Mul may stand in either order."""
 
@@ -112,7 +114,7 @@ def apply_rules(model: ir.Model, rules: Sequence[Rule]) -> Iterator[Change | Mis
     Time is linear in the nodes: rules are indexed by the operator of their last node.
     """
     table: dict[str, list[_Compiled]] = defaultdict(list)
-    for rule in rules:
+    for rule in (rule for rule in rules if rule.opset <= model.opset_imports.get("", 1)):
         table[rule.root] += [_Compiled(rule, matcher) for matcher in _matchers(rule)]
     names = ir.Names(model)
     for graph in model.graphs():

@@ -86,6 +86,27 @@ class ConstantIntoLinear(Rule):
         return rebuild(op, facts[0], match["x"], facts[1], facts[2])
 
 
+class NegIntoLinear(Rule):
+    """`-linear(x)` to `linear'(x)`: a scale of -1."""
+
+    root = "Neg"
+
+    def __init__(self, linear: str) -> None:
+        self.linear = linear
+        self.name = f"Neg into {linear}"
+
+    @property
+    def pattern(self) -> Any:
+        return lambda op, x: op.Neg(getattr(op, self.linear)(x, _allow_other_inputs=True, _outputs=["inner"]))
+
+    def check(self, match: Match) -> tuple[Linear, Array, Array | None]:
+        linear = Linear.of(match.node("inner"))
+        return linear, *rescaled(linear, -np.ones(linear.channels), np.zeros(linear.channels))
+
+    def rewrite(self, op: Builder, match: Match, facts: tuple[Linear, Array, Array | None]) -> ir.Value:
+        return rebuild(op, facts[0], match["x"], facts[1], facts[2])
+
+
 _AFFINE: dict[str, Callable[[Array], tuple[Array, Array]]] = {
     "Mul": lambda c: (c, np.zeros_like(c)),
     "Div": lambda c: (1 / c, np.zeros_like(c)),
@@ -94,6 +115,7 @@ _AFFINE: dict[str, Callable[[Array], tuple[Array, Array]]] = {
 }
 
 AFFINE_RULES: tuple[Rule, ...] = (
+    *(NegIntoLinear(linear) for linear in LINEAR_OPERATORS),
     *(BatchNormIntoLinear(linear) for linear in ("Conv", "ConvTranspose", "Gemm")),
     *(ConstantIntoLinear(linear, op, affine) for linear in LINEAR_OPERATORS for op, affine in _AFFINE.items()),
 )

@@ -89,8 +89,16 @@ def _open(pair: tuple[int | str | None, int | str | None]) -> bool:
 def _slice(node: ir.Node) -> ir.Value | None:
     before, after = ir.dims(node.inputs[0]), ir.dims(node.outputs[0])
     steps = ir.constant(node.inputs[4]) if len(node.inputs) > 4 else np.ones(1)
+    if steps is None or not bool((steps == 1).all()):
+        return None
     fixed = before is not None and all(isinstance(d, int) for d in before)
-    return node.inputs[0] if fixed and before == after and steps is not None and bool((steps == 1).all()) else None
+    return node.inputs[0] if (fixed and before == after) or _takes_all(node) else None
+
+
+def _takes_all(node: ir.Node) -> bool:
+    """From 0 to what exporters write for the end: no dimension is as long."""
+    starts, ends = (ir.constant(value) for value in node.inputs[1:3])
+    return starts is not None and ends is not None and not starts.any() and bool((ends >= np.iinfo(np.int32).max).all())
 
 
 def _transpose(node: ir.Node) -> ir.Value | None:

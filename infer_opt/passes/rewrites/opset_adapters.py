@@ -1,7 +1,7 @@
 """Raising the opset: what each operator's new version wants, by a table.
 
 Only operators whose attributes, inputs or meaning changed are listed; for all others a newer opset only admits more
-dtypes. Source: the operator changelog of the ONNX specification, versions 7 to 13.
+dtypes. Source: the operator changelog of the ONNX specification, versions 7 to 20.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ADAPTERS", "NEWEST", "Adapter"]
 
-NEWEST = 13  # the opset this table reaches
+NEWEST = 20  # the opset this table reaches
 
 Adapter = "Callable[[ir.Node, ir.Names], bool]"
 
@@ -185,6 +185,49 @@ def _rewire_output(graph: ir.Graph, old: ir.Value, back: ir.Node, inner: str) ->
     old.shape = None
 
 
+def _training_outputs(node: ir.Node, names: ir.Names) -> bool:
+    """Before 14, extra outputs meant training; since then an attribute does, and unused ones have to go."""
+    del names
+    if len(node.outputs) == 1 or any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
+        return False
+    node.resize_outputs(1)
+    return True
+
+
+def _roi_align(node: ir.Node, names: ir.Names) -> bool:
+    """Version 16 moved the default by half a pixel; the old one has a name since."""
+    del names
+    if "coordinate_transformation_mode" in node.attributes:
+        return False
+    node.attributes.add(ir.AttrString("coordinate_transformation_mode", "output_half_pixel"))
+    return True
+
+
+def _split(node: ir.Node, names: ir.Names) -> bool:
+    """Version 18 wants either the sizes or the number of parts."""
+    del names
+    if len(node.inputs) > 1 and node.inputs[1] is not None:
+        return False
+    node.attributes.add(ir.AttrInt64("num_outputs", len(node.outputs)))
+    return True
+
+
+def _grid_sample(node: ir.Node, names: ir.Names) -> bool:
+    del names
+    mode = ir.attribute(node, "mode", "bilinear")
+    node.attributes.add(ir.AttrString("mode", {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)))
+    return True
+
+
+def _dft(node: ir.Node, names: ir.Names) -> bool:
+    """The axis became an input, and its default another."""
+    _add_input(node, 2, np.asarray(ir.attribute(node, "axis", 1), np.int64), names)
+    node.attributes.pop("axis", None)
+    return True
+
+
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+
 # (operator, the opset that changed it) -> what to do with a node written for an older one
 ADAPTERS: dict[tuple[str, int], Callable[[ir.Node, ir.Names], bool]] = {
     ("BatchNormalization", 9): _batch_normalization,
@@ -203,4 +246,10 @@ ADAPTERS: dict[tuple[str, int], Callable[[ir.Node, ir.Names], bool]] = {
     ("Unsqueeze", 13): _attribute_to_input("axes", 1),
     ("ReduceSum", 13): _attribute_to_input("axes", 1),
     ("Split", 13): _attribute_to_input("split", 1),
+    ("BatchNormalization", 14): _training_outputs,
+    ("RoiAlign", 16): _roi_align,
+    ("Split", 18): _split,
+    ("GridSample", 20): _grid_sample,
+    ("DFT", 20): _dft,
+    **{(f"Reduce{kind}", 18): _attribute_to_input("axes", 1) for kind in _REDUCTIONS},
 }
