@@ -49,7 +49,9 @@ class Request:
     Args:
         pipeline: None runs the profile's own.
         threads: None takes the profile's.
+        operated: `model` after `--surgery`: it is then what is compiled and compared with.
         allowed_ops: operators (`DOMAIN::OP`) that the device has, though the backend does not know them.
+        strict: a graph pass that changes an output is an error, where it is undone otherwise.
         dry_run: do everything but write the folder.
     """
 
@@ -66,9 +68,16 @@ class Request:
     seed: int = 0
     force: bool = False
     verify: bool = True
+    operated: Path | None = None
     allowed_ops: frozenset[str] = frozenset()
+    strict: bool = False
     dry_run: bool = False
     dump_ir: Path | None = None
+
+    @property
+    def file(self) -> Path:
+        """The file that is loaded."""
+        return self.operated or self.model
 
     @property
     def thread_count(self) -> int:
@@ -110,6 +119,8 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
             timed=unmeasured is None,
         )
         best, why = choose(verdict.judged, unmeasured)
+        if best.latency is None:
+            unmeasured = unmeasured or "it cannot be run here"
         winner = next(item for item in built if item.plan.name == best.name)
         report = Report(
             source=str(request.model),
@@ -123,7 +134,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
             candidates=verdict.judged,
             original_latency=verdict.reference,
             latency_note=unmeasured,
-            original_bytes=request.model.stat().st_size,
+            original_bytes=sum(file.stat().st_size for file in ir.source_files(request.model)),
             artifact_bytes=best.bytes,
             samples=samples.table(),
             checked="rules" if winner.runner is None else winner.artifact.checked,
@@ -199,7 +210,7 @@ def _check_offered(request: Request, wanted: str) -> None:
 
 def _load(request: Request, stages: Stages) -> ir.Model:
     with stages("load"):
-        model = ir.load(request.model)
+        model = ir.load(request.file)
         ir.fix_input_shapes(model, request.shapes)
     return model
 
@@ -210,7 +221,7 @@ def _open_original(request: Request, source: ir.Model, samples: Feeding) -> Orig
     used = {ir.operator_name(node) for graph in source.graphs() for node in graph} & request.allowed_ops
     if used:
         return Original(None, f"nothing was verified: no kernel of {', '.join(sorted(used))} here (--allow-op)")
-    return Original.open(request.model, source, samples, request.thread_count)
+    return Original.open(request.file, source, samples, request.thread_count)
 
 
 def _run_passes(
@@ -221,7 +232,10 @@ def _run_passes(
     if original.runner is not None:
         observers.append(_KeepsOutputs(Equality(original.runner, samples.for_equality())))
     with stages("passes", len(pipeline.passes)) as advance:
-        return pipeline.run(source, [*observers, _Advance(advance)])
+        model, steps = pipeline.run(source, [*observers, _Advance(advance)])
+    if request.strict and (broken := _undone(steps)):
+        raise ir.IllegalModelError("; ".join(broken))
+    return model, steps
 
 
 def _plans(
@@ -295,7 +309,7 @@ def _manifest(
     return Manifest(
         model=winner.artifact.main,
         files=winner.artifact.files,
-        source={"path": request.model.name, "sha256": ir.file_sha256(request.model)},
+        source={"path": request.model.name, "sha256": ir.source_sha256(request.model)},
         calib=samples.provenance(),
         profile=profiles.to_table(request.profile),
         pipeline=str(_carried_out(order, winner)),

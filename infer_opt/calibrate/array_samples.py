@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from infer_opt import ir
 from infer_opt.calibrate.feed_checks import (
     as_declared,
     check_dtype,
@@ -23,7 +24,7 @@ from infer_opt.calibrate.sample_files import (
     stored_array,
     stored_arrays,
 )
-from infer_opt.calibrate.sample_set import Feed, InputSpec, SampleSet, sha256_of_file, sha256_of_files
+from infer_opt.calibrate.sample_set import Feed, InputSpec, SampleSet
 from infer_opt.errors import InputError
 
 __all__ = ["FolderSamples", "StackedSamples", "folder_samples", "stacked_samples"]
@@ -74,7 +75,7 @@ class StackedSamples(SampleSet):
             }
 
     def _digest(self) -> str:
-        return sha256_of_file(Path(self.source))
+        return ir.file_sha256(Path(self.source))
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class FolderSamples(SampleSet):
             yield {spec.name: as_declared(read_whole(arrays[spec.name]), spec) for spec in self.inputs}
 
     def _digest(self) -> str:
-        return sha256_of_files(Path(self.source), self.names)
+        return ir.files_sha256(Path(self.source), self.names)
 
 
 def stacked_samples(source: str, inputs: Sequence[InputSpec]) -> StackedSamples:

@@ -21,7 +21,7 @@ _LEAST_DB = 30.0
 _LEAST_CHANNEL_DB = 20.0  # of the weakest index along a short axis
 _LEAST_SCORES_DB = 10.0  # of class scores: below this they are noise, whatever their largest class says
 
-# What no order of a precision covers.
+# What no order of a precision covers, unless a stated limit allows it. Of class scores, beside `_LEAST_SCORES_DB`.
 _COLLAPSE_DB = 20.0
 _COLLAPSE_AGREEMENT = 0.5
 
@@ -75,27 +75,30 @@ class Budget:
         unjudged = [error for error in errors if not self._judges(error)]
         return next(chain(self.faults(errors, None), filter(None, map(_default_refusal, unjudged))), None)
 
-    @staticmethod
-    def collapses(errors: Sequence[OutputError]) -> list[str]:
-        """Outputs that are no use to anybody, whatever was ordered; in words."""
-        found: list[str] = []
-        for error in errors:
-            if error.agreement is not None:
-                if error.agreement < _COLLAPSE_AGREEMENT:
-                    found.append(f"output `{error.name}` collapsed: its top class agrees on {error.agreement:.1%}")
-            elif error.floats and error.sqnr < _COLLAPSE_DB:
-                found.append(f"output `{error.name}` collapsed: it keeps {error.sqnr:.1f} dB")
-        return found
+    def collapses(self, errors: Sequence[OutputError]) -> list[str]:
+        """Outputs that are broken, or no use to anybody, whatever precision was ordered; in words.
+
+        An output of which a stated limit speaks is judged by that limit alone, unless it is broken.
+        """
+        unjudged = (error for error in errors if not self._judges(error))
+        return [f"output `{error.name}` {words}" for error in unjudged if (words := error.broken or _collapse(error))]
 
     def _judges(self, error: OutputError) -> bool:
         by_noise = self.min_sqnr is not None and error.floats
         by_class = self.max_drop is not None and error.agreement is not None
-        return (by_noise or by_class) and not error.shape_differs
+        return (by_noise or by_class) and error.broken is None
+
+
+def _collapse(error: OutputError) -> str | None:
+    if error.agreement is not None and error.agreement < _COLLAPSE_AGREEMENT:
+        return f"collapsed: its top class agrees on {error.agreement:.1%} of samples, under {_COLLAPSE_AGREEMENT:.0%}"
+    least = _COLLAPSE_DB if error.agreement is None else _LEAST_SCORES_DB
+    return f"collapsed: it keeps {error.sqnr:.1f} dB, under {least:.0f} dB" if _is_noisy(error, least) else None
 
 
 def _default_refusal(error: OutputError) -> str | None:
-    if error.shape_differs:
-        return f"output `{error.name}` has another shape"
+    if error.broken is not None:
+        return f"output `{error.name}` {error.broken}"
     if error.unequal:
         return f"{error.unequal} of {error.elements} elements of output `{error.name}` differ"
     if not error.floats:
@@ -120,4 +123,8 @@ def _refused_numbers(error: OutputError) -> str | None:
 
 
 def _too_noisy(error: OutputError, least: float) -> str | None:
-    return f"output `{error.name}` keeps {error.sqnr:.1f} dB, under {least:.0f} dB" if error.sqnr < least else None
+    return f"output `{error.name}` keeps {error.sqnr:.1f} dB, under {least:.0f} dB" if _is_noisy(error, least) else None
+
+
+def _is_noisy(error: OutputError, least: float) -> bool:
+    return error.floats and error.sqnr < least

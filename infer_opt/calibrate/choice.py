@@ -51,15 +51,15 @@ def choose(judged: Sequence[Judged], unmeasured: str | None) -> tuple[Judged, st
         unmeasured: why there is no latency, or None.
 
     Raises:
-        InputError: no candidate runs.
+        InputError: no candidate runs; or none is right enough, and the first, the model as it is, does not run.
     """
     running = [item for item in judged if item.failed is None]
     failures = [f"{item.name} does not run: {item.failed}" for item in judged if item.failed is not None]
-    if not running:
-        raise InputError(f"no artifact came out that runs: {'; '.join(failures)}", "report it with the model")
-    right = [item for item in running if item.refused is None] or running[:1]
     refused = [f"{item.name} was refused: {item.refused}" for item in running if item.refused is not None]
     refusals = "; ".join(failures + refused)
+    right = [item for item in running if item.refused is None] or [item for item in running if item is judged[0]]
+    if not right:
+        raise InputError(f"no artifact came out that runs and is right enough: {refusals}", "report it with the model")
     if len(judged) == 1:
         return judged[0], "the only candidate"
     if unmeasured is not None or any(item.latency is None for item in right):

@@ -41,7 +41,7 @@ class Equality:
     def fault(self, model: ir.Model) -> str | None:
         """Why the model does not equal the original, or None."""
         try:
-            runner = Runner(ir.serialize(model), "the rewritten model", arena=False)
+            runner = Runner(ir.serialize(ir.expand_references(model)), "the rewritten model", arena=False)
             errors = _errors(runner, self._feeds, self._expected)
         except RunError as failure:
             return failure.message

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from infer_opt import ir
 from infer_opt.calibrate.feed_checks import as_declared, element_kind, shape_text, ticked
 from infer_opt.calibrate.preprocess import Layout, Preprocess, parse_preprocess
-from infer_opt.calibrate.sample_set import Feed, InputSpec, SampleSet, sha256_of_files
+from infer_opt.calibrate.sample_set import Feed, InputSpec, SampleSet
 from infer_opt.errors import InputError, UsageError
 
 __all__ = ["IMAGE_SUFFIXES", "ImageSamples", "image_samples"]
@@ -60,7 +61,7 @@ class ImageSamples(SampleSet):
         return as_declared(ordered, self.spec)
 
     def _digest(self) -> str:
-        return sha256_of_files(Path(self.source), self.names)
+        return ir.files_sha256(Path(self.source), self.names)
 
 
 def image_samples(

@@ -57,7 +57,7 @@ class Instrumented:
 
 def instrument(model: ir.Model, values: Sequence[str]) -> Instrumented:
     """Make the copy that watches `values`, names of float values of the main graph. Needs opset 13 or newer."""
-    copy = ir.clone(model)
+    copy = ir.clone(ir.expand_references(model))
     names = ir.Names(copy)
     known = {value.name: value for value in copy.graph.inputs}
     known |= {value.name: value for node in copy.graph for value in node.outputs}

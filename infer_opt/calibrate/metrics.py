@@ -110,10 +110,11 @@ class OutputError:
             if not 1 < reference.shape[axis] <= _MOST_CHANNELS:
                 continue
             others = tuple(other for other in range(reference.ndim) if other != axis)
-            powers = tuple(np.square(np.nan_to_num(x)).sum(axis=others) for x in (reference, error))
-            known = self.channels.setdefault(axis, (np.zeros_like(powers[0]), np.zeros_like(powers[1])))
-            if known[0].shape == powers[0].shape:
-                self.channels[axis] = (known[0] + powers[0], known[1] + powers[1])
+            signal = np.square(np.where(np.isfinite(reference), reference, 0.0)).sum(axis=others)
+            noise = np.nan_to_num(np.square(error).sum(axis=others), nan=math.inf, posinf=math.inf)
+            known = self.channels.setdefault(axis, (np.zeros_like(signal), np.zeros_like(noise)))
+            if known[0].shape == signal.shape:
+                self.channels[axis] = (known[0] + signal, known[1] + noise)
 
     def _add_scores(self, reference: Array, got: Array) -> None:
         if not _are_class_scores(reference):
@@ -124,6 +125,13 @@ class OutputError:
             self.agreeing += int((reference.argmax(-1) == got.argmax(-1)).sum())
             if np.isfinite(got).all() and finite.all():
                 self.divergence += kl_divergence(reference, got) * reference.shape[0]
+
+    @property
+    def broken(self) -> str | None:
+        """What no limit can allow, in words, or None."""
+        if self.shape_differs:
+            return "has another shape than the original's"
+        return "has NaN or Inf in other places than the original" if self.noise == math.inf else None
 
     @property
     def sqnr(self) -> float:

@@ -41,7 +41,7 @@ class Original:
         Raises:
             RunError: the model is at fault.
         """
-        runner = Runner(path, f"`{path}`", threads=threads)
+        runner = Runner.of_file(path, threads=threads)
         if not samples.is_random:
             return cls(runner)
         try:

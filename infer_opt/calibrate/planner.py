@@ -46,7 +46,7 @@ def watched_values(model: ir.Model, regions: Iterable[Region]) -> list[str]:
 def integer_plan(
     model: ir.Model, regions: Sequence[Region], sketches: Mapping[str, Sketch], method: RangeMethod
 ) -> Plan:
-    """Every region that is legal and whose values have finite ranges at INT8.
+    """Every region that is legal and whose values and weights are finite at INT8.
 
     Args:
         sketches: statistics of `watched_values`.
@@ -56,7 +56,7 @@ def integer_plan(
         name: _sketch_of_constant(value) for name, value in model.graph.initializers.items() if ir.is_constant(value)
     }
     candidates = [region for region in regions if "int8" in region.precisions]
-    ranges = _Ranges(candidates, {**constants, **sketches}, method)
+    ranges = _Ranges(model, candidates, {**constants, **sketches}, method)
     choices: dict[str, Choice] = {}
     for region in regions:
         if "int8" not in region.precisions:
@@ -93,8 +93,7 @@ def _sketch_of_constant(value: ir.Value) -> Sketch | None:
         return None
     sketch = Sketch()
     finite = array[np.isfinite(array)]
-    if finite.size:
-        sketch.observe(array, float(finite.min()), float(finite.max()))
+    sketch.observe(array, float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf)))
     return sketch
 
 
@@ -119,8 +118,14 @@ def _within(found: Quantization, windows: Iterable[tuple[float | None, float | N
 class _Ranges:
     """Ranges by group: values that share a scale are one group, and get the union of their ranges."""
 
-    def __init__(self, regions: Sequence[Region], sketches: Mapping[str, Sketch | None], method: RangeMethod) -> None:
-        self._sketches, self._method = sketches, method
+    def __init__(
+        self,
+        model: ir.Model,
+        regions: Sequence[Region],
+        sketches: Mapping[str, Sketch | None],
+        method: RangeMethod,
+    ) -> None:
+        self._initializers, self._sketches, self._method = model.graph.initializers, sketches, method
         self._parent: dict[str, str] = {}
         self._window: dict[str, tuple[float | None, float | None]] = {}
         self._fixed: dict[str, tuple[float, float]] = {}
@@ -141,6 +146,10 @@ class _Ranges:
 
     def fault(self, region: Region) -> str | None:
         """Why a region cannot be quantized after all, or None."""
+        for name in (name for site in region.weights for name in (site.value, site.bias) if name is not None):
+            # Where nothing watches what the kernel writes, no sketch tells of it.
+            if not np.isfinite(ir.array(self._initializers[name])).all():
+                return f"weight `{name}` holds NaN or infinite values"
         for value in (*region.reads, *region.writes):
             seen = [sketch for name in self._group(value) if (sketch := self._sketches.get(name)) is not None]
             if any(sketch.nans or sketch.infinities for sketch in seen):

@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
+from infer_opt import ir
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
@@ -85,6 +86,17 @@ class Runner:
                 f"onnxruntime cannot load {what}: {_reason(error)}", "check the model with `onnx.checker`"
             ) from error
         self.outputs: tuple[str, ...] = tuple(output.name for output in self._session.get_outputs())
+
+    @classmethod
+    def of_file(cls, path: Path, *, threads: int = 1, signed: bool = False) -> Runner:
+        """A session of a file; custom operators run as their references, where a plugin registered some."""
+        what = f"`{path}`"
+        if ir.registered_references():
+            model = ir.load(path)
+            expanded = ir.expand_references(model)
+            if expanded is not model:
+                return cls(ir.serialize(expanded), what, threads=threads, signed=signed)
+        return cls(path, what, threads=threads, signed=signed)
 
     def run(
         self, feed: Mapping[str, np.ndarray[Any, Any]], sample: str = "a sample"

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
-from infer_opt.errors import InputError
-
-__all__ = ["Feed", "InputSpec", "SampleSet", "sha256_of_file", "sha256_of_files"]
+__all__ = ["Feed", "InputSpec", "SampleSet"]
 
 Feed = dict[str, np.ndarray]
 """One complete set of arrays for one run of the model, keyed by input name."""
-
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -85,23 +79,3 @@ class SampleSet(ABC):
         of a set has the digest of the whole.
         """
         return self._digest()
-
-
-def sha256_of_file(path: Path) -> str:
-    """SHA-256 of a file's bytes, read in chunks; InputError where it cannot be read."""
-    digest = hashlib.sha256()
-    try:
-        with path.open("rb") as stream:
-            while chunk := stream.read(_CHUNK):
-                digest.update(chunk)
-    except OSError as error:
-        raise InputError(f"`{path}` cannot be read: {error.strerror}", "check its permissions") from error
-    return digest.hexdigest()
-
-
-def sha256_of_files(folder: Path, names: Sequence[str]) -> str:
-    """SHA-256 of the listing `sha256sum NAMES` prints in `folder`: covers each file's name and bytes."""
-    digest = hashlib.sha256()
-    for name in names:
-        digest.update(f"{sha256_of_file(folder / name)}  {name}\n".encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()

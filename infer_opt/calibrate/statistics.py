@@ -108,7 +108,7 @@ class _Inspector:
 
 
 def _with_outputs(model: ir.Model, names: Sequence[str]) -> bytes:
-    copy = ir.clone(model)
+    copy = ir.clone(ir.expand_references(model))
     wanted = set(names) - {value.name for value in (*copy.graph.inputs, *copy.graph.outputs)}
     copy.graph.outputs.extend(value for node in copy.graph for value in node.outputs if value.name in wanted)
     return ir.serialize(copy)

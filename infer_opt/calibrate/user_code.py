@@ -15,7 +15,7 @@ from typing import Any
 from infer_opt.calibrate.feed_checks import ticked
 from infer_opt.errors import InputError, nearest
 
-__all__ = ["load_function", "running_user_code"]
+__all__ = ["load_function", "load_module", "public_functions", "running_user_code"]
 
 
 def load_function(source: str, contract: str) -> Callable[..., Any]:
@@ -31,15 +31,11 @@ def load_function(source: str, contract: str) -> Callable[..., Any]:
     file, _, name = source.rpartition(":") if not source.endswith(".py") else (source, "", "")
     if not Path(file).is_file():
         raise InputError(f"`{file}` is no file", "pass FILE.py:function with the path of a Python file")
-    module = _load_module(file, contract)
+    module = load_module(file, contract)
     function: object = getattr(module, name, None) if name else None
     if callable(function):
         return function
-    functions = [
-        key
-        for key, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__ and not key.startswith("_")
-    ]
+    functions = [item.__name__ for item in public_functions(module)]
     near = nearest(name, functions) or next(iter(functions), None)
     raise InputError(
         f"`{file}` has no function `{name}`" if name else f"`{source}` names no function",
@@ -67,7 +63,20 @@ def running_user_code(file: str, contract: str) -> Iterator[None]:
         raise InputError(f"{place}: {reason}", f"correct the code; {contract}") from error
 
 
-def _load_module(file: str, contract: str) -> ModuleType:
+def public_functions(module: ModuleType) -> list[Callable[..., Any]]:
+    """The functions that a module defines itself, in the order they are written, without those that begin with `_`."""
+    own = [item for item in vars(module).values() if inspect.isfunction(item) and item.__module__ == module.__name__]
+    return sorted((item for item in own if item.__name__[:1] != "_"), key=lambda item: item.__code__.co_firstlineno)
+
+
+def load_module(file: str, contract: str) -> ModuleType:
+    """Execute a Python file as a module.
+
+    Raises:
+        InputError: it is missing, or its code raises; file and line are named.
+    """
+    if not Path(file).is_file():
+        raise InputError(f"`{file}` is no file", "pass the path of a Python file")
     path = Path(file).resolve()
     spec = importlib.util.spec_from_file_location(f"_infer_opt_user_{path.stem}", path)
     if spec is None or spec.loader is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,6 +21,7 @@ from infer_opt.cli.choices import (
 )
 from infer_opt.cli.explain import EVERY_PASS, check_pass, explain_passes
 from infer_opt.cli.output import write, write_json
+from infer_opt.cli.surgery import operated_model
 from infer_opt.errors import BudgetError, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -83,6 +85,17 @@ def compile_command(
     dump_ir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the graph after every pass that changed it.")
     ] = None,
+    plugins: Annotated[
+        list[str] | None,
+        typer.Option("--plugin", metavar="FILE|MODULE", help="Python that registers fusions and passes; repeatable."),
+    ] = None,
+    surgery: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.py", help="Functions that take an onnx-graphsurgeon Graph, run before all passes."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="A pass that changes an output is an error, code 70.")
+    ] = False,
     allow_ops: Annotated[
         list[str] | None,
         typer.Option(
@@ -101,7 +114,11 @@ def compile_command(
     from infer_opt.calibrate.budget import Budget
     from infer_opt.compile import Request
     from infer_opt.passes import Pipeline
+    from infer_opt.passes.engine.plugins import load_installed_plugins, load_plugin
 
+    load_installed_plugins()
+    for plugin in plugins or []:
+        load_plugin(plugin)
     profiles = _profiles(target, settings or [])
     context.obj["pipeline"] = pipeline or "\n".join(f"{profile.name}: {profile.pipeline}" for profile in profiles)
     request = Request(
@@ -122,12 +139,14 @@ def compile_command(
         seed=seed,
         force=force,
         verify=not no_verify,
+        strict=strict,
         allowed_ops=frozenset(allow_ops or ()),
         dry_run=dry_run,
         dump_ir=_not_a_file("--dump-ir", dump_ir),
     )
     requests = [request] if len(profiles) == 1 else _for_each(profiles, request, out)
-    _compile(requests, explain, as_json=as_json)
+    with operated_model(model, surgery) as operated:
+        _compile([replace(request, operated=operated) for request in requests], explain, as_json=as_json)
 
 
 def _profiles(target: str, settings: Sequence[str]) -> list[Profile]:
@@ -148,8 +167,6 @@ def _not_a_file(option: str, folder: Path | None) -> Path | None:
 
 def _for_each(profiles: Sequence[Profile], request: Request, out: Path | None) -> list[Request]:
     """The same request for several profiles, each with folders of its own."""
-    from dataclasses import replace
-
     return [
         replace(
             request,

@@ -31,12 +31,16 @@ def explain_passes(report: Report, only: str | None) -> None:
     Args:
         only: the name of one pass, or None for all.
     """
+    from infer_opt.calibrate.judging import ORIGINAL
+
     for item in report.passes:
         if only in {None, item.text.partition("{")[0]}:
             rows = [(f"{count}x", rule) for rule, count in item.changes.items()]
             rows += [("not", f"{rule} at `{node}`: {reason}") for rule, node, reason in item.misses]
             rows += [("undone", item.undone)] if item.undone else []
             facts(rows or [("", "nothing to do")], title=f"{item.text}:", stream=sys.stderr)
+    if report.chosen == ORIGINAL:
+        facts([("", f"none made the artifact: {report.why}")], title="passes:", stream=sys.stderr)
     if only in {None, "quantize"}:
         facts(_kept(report), title="precision of each region:", stream=sys.stderr)
 

@@ -45,7 +45,8 @@ def verify_command(
     """Check an artifact against the model it was made from.
 
     Compares its files with the manifest, and its outputs with the original's. Exit code 3 where it is broken (a
-    file was changed, an output has another shape, or NaN where the original has none) or misses a stated budget.
+    file was changed, an output has another shape, NaN where the original has none, or next to nothing of it left) or
+    misses a stated budget.
     """
     from infer_opt import ir
     from infer_opt.calibrate.budget import Budget
@@ -60,12 +61,9 @@ def verify_command(
     count = threads or compiled.threads
     reference = Runner(source, f"`{source}`", threads=count)
     errors = _errors(reference, compiled.runner(count), samples, ir.output_parts(model))
-    faults = [
-        *_broken(errors),
-        *budget.faults(errors, None),
-        *budget.unchecked(errors),
-        *budget.collapses(errors),
-    ]
+    # A range that real inputs gave says nothing of made-up ones, which may lie beyond it: only what is broken counts.
+    judged = [error for error in errors if error.broken] if samples.source == "random" else errors
+    faults = [*budget.collapses(judged), *budget.faults(errors, None), *budget.unchecked(errors)]
     table = _table(compiled, source, samples, errors, faults)
     if as_json:
         write_json(table)
@@ -85,7 +83,7 @@ def _open(folder: Path) -> Compiled:
 
 
 def _original(compiled: Compiled, given: Path | None) -> Path:
-    """The original model, proved to be it by its SHA-256."""
+    """The original model, proved to be it, external weights included, by its SHA-256."""
     from infer_opt import ir
 
     source = compiled.manifest["source"]
@@ -97,7 +95,7 @@ def _original(compiled: Compiled, given: Path | None) -> Path:
         )
     if not found.is_file():
         raise InputError(f"`{found}` is no file", "name the model that was compiled")
-    if ir.file_sha256(found) != source["sha256"]:
+    if ir.source_sha256(found) != source["sha256"]:
         raise InputError(
             f"`{found}` is not the model that `{compiled.folder}` was compiled from: its SHA-256 differs",
             "name that model with --original MODEL",
@@ -118,15 +116,6 @@ def _errors(
     with Stages(progress())("verify", len(samples)) as advance:
         found = compare(reference, {_NAME: candidate}, samples, samples.describe, parts=parts, advance=advance)
     return found[_NAME]
-
-
-def _broken(errors: Sequence[OutputError]) -> Iterator[str]:
-    """What no budget could allow."""
-    for error in errors:
-        if error.shape_differs:
-            yield f"output `{error.name}` has another shape than the original's"
-        elif error.noise == float("inf"):
-            yield f"output `{error.name}` has NaN or Inf in other places than the original"
 
 
 def _table(

@@ -39,16 +39,26 @@ from infer_opt.ir.edit import (
     substitute,
 )
 from infer_opt.ir.evaluate import evaluate
-from infer_opt.ir.fingerprint import file_sha256, fingerprint
+from infer_opt.ir.files import file_sha256, files_sha256, source_files, source_sha256
+from infer_opt.ir.fingerprint import fingerprint
 from infer_opt.ir.input_shapes import InputShape, fix_input_shapes
 from infer_opt.ir.interface import Interface, Parts, Port, interface, output_parts
 from infer_opt.ir.legality import IllegalModelError, check_legal
 from infer_opt.ir.liveness import Peak, activation_peak
 from infer_opt.ir.load import load
 from infer_opt.ir.names import Names
+from infer_opt.ir.references import (
+    GraphBuilder,
+    Reference,
+    expand_references,
+    referenced_operators,
+    register_reference,
+    registered_references,
+)
 from infer_opt.ir.save import save, serialize
 from infer_opt.ir.schemas import latest_opset, operator_known
 from infer_opt.ir.shapes import dims, elements, infer_shapes, numpy_dtype, rank
+from infer_opt.ir.surgery import operate
 from infer_opt.ir.text import text
 
 __all__ = [
@@ -60,6 +70,7 @@ __all__ = [
     "AttributeType",
     "DataType",
     "Graph",
+    "GraphBuilder",
     "IllegalModelError",
     "InputShape",
     "Interface",
@@ -69,6 +80,7 @@ __all__ = [
     "Parts",
     "Peak",
     "Port",
+    "Reference",
     "Shape",
     "Sparsity",
     "Stored",
@@ -89,7 +101,9 @@ __all__ = [
     "dims",
     "elements",
     "evaluate",
+    "expand_references",
     "file_sha256",
+    "files_sha256",
     "fingerprint",
     "fix_input_shapes",
     "infer_shapes",
@@ -103,18 +117,24 @@ __all__ = [
     "make_node",
     "multiply_adds",
     "numpy_dtype",
+    "operate",
     "operator_known",
     "operator_name",
     "operators",
     "origin",
     "output_parts",
     "rank",
+    "referenced_operators",
+    "register_reference",
+    "registered_references",
     "remove",
     "replace_nodes",
     "save",
     "scalar",
     "serialize",
     "set_origin",
+    "source_files",
+    "source_sha256",
     "sparsity",
     "stored",
     "substitute",

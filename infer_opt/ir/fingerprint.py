@@ -1,21 +1,15 @@
-"""Fingerprints: equal exactly when two models, or two files, hold the same content."""
+"""Fingerprints: equal exactly when two models hold the same content."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from infer_opt.ir.constants import content_bytes
 from infer_opt.ir.text import text
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-__all__ = ["file_sha256", "fingerprint"]
-
-_CHUNK = 1 << 20
+__all__ = ["fingerprint"]
 
 
 def fingerprint(model: ir.Model) -> str:
@@ -34,13 +28,4 @@ def fingerprint(model: ir.Model) -> str:
             for _, attr in sorted(node.attributes.items()):
                 if attr.type == ir.AttributeType.TENSOR:
                     digest.update(content_bytes(attr.as_tensor()))
-    return digest.hexdigest()
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 (hexadecimal) of a file, read in chunks."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
     return digest.hexdigest()

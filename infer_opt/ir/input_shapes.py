@@ -61,9 +61,7 @@ def fix_input_shapes(model: ir.Model, shapes: Sequence[InputShape]) -> None:
         value = inputs.get(shape.name)
         if value is None:
             near = nearest(shape.name, inputs)
-            hint = (
-                f"did you mean `{near}`?" if near else f"the inputs are {', '.join(f'`{name}`' for name in inputs)}"
-            )
+            hint = f"did you mean `{near}`?" if near else f"the inputs are {', '.join(f'`{name}`' for name in inputs)}"
             raise UsageError(f"--shape: the model has no input `{shape.name}`", hint)
         value.shape = _fixed(value, shape)
     if shapes:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import onnx
 import onnx_ir as ir
-from google.protobuf.message import DecodeError
 from onnx_ir.external_data import set_base_dir
 from onnx_ir.passes.common import InlinePass
 
 from infer_opt.errors import InputError
 from infer_opt.ir.collector import collection_paused
 from infer_opt.ir.names import Names
+from infer_opt.ir.proto import graphs_of, parse
 from infer_opt.ir.shapes import infer_shapes
 from infer_opt.ir.wellformed import check_file
 
@@ -33,7 +33,7 @@ def load(path: str | Path) -> ir.Model:
         InputError: the file is missing, not ONNX, truncated, unsafe or faulty; the message names node or tensor.
     """
     path = Path(path)
-    proto = _parse(path)
+    proto = parse(path)
     check_file(proto, path)
     _shorten_default_domain(proto)
     _forget_annotations(proto.graph)
@@ -51,25 +51,6 @@ def load(path: str | Path) -> ir.Model:
     return model
 
 
-def _parse(path: Path) -> onnx.ModelProto:
-    if not path.exists():
-        raise InputError(f"`{path}` does not exist", "check the path of the model")
-    if path.is_dir():
-        raise InputError(f"`{path}` is a folder, not an ONNX file", "name the .onnx file itself")
-    proto = onnx.ModelProto()
-    try:
-        proto.ParseFromString(path.read_bytes())
-    except DecodeError:
-        raise InputError(
-            f"`{path}` is not an ONNX model, or is truncated", "check that the export or the copy finished"
-        ) from None
-    except OSError as error:
-        raise InputError(f"`{path}` cannot be read: {error.strerror}", "check its permissions") from None
-    if not proto.HasField("graph"):
-        raise InputError(f"`{path}` is empty or not an ONNX model", "check that the export or the copy finished")
-    return proto
-
-
 def _shorten_default_domain(proto: onnx.ModelProto) -> None:
     """The default domain has two names, "ai.onnx" and the empty one."""
     for owner in (proto, *proto.functions):
@@ -82,7 +63,7 @@ def _forget_annotations(graph: onnx.GraphProto) -> None:
     del graph.value_info[:]
     for node in graph.node:
         for attr in node.attribute:
-            for inner in [attr.g] if attr.HasField("g") else attr.graphs:
+            for inner in graphs_of(attr):
                 _forget_annotations(inner)
 
 

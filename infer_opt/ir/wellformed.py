@@ -8,17 +8,18 @@ from __future__ import annotations
 import graphlib
 import math
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import onnx
 import onnx_ir as ir
 
 from infer_opt.errors import InputError
+from infer_opt.ir.proto import all_nodes, all_tensors, external_file, graphs_of, is_external
 from infer_opt.ir.schemas import latest_ir_version, latest_opset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 __all__ = ["check_file"]
 
@@ -39,25 +40,8 @@ def check_file(proto: onnx.ModelProto, path: Path) -> None:
     _check_versions(proto, path)
     _check_functions(proto, path)
     _check_graph(proto.graph, frozenset(), path)
-    for tensor in _tensors(proto):
+    for tensor in all_tensors(proto):
         _check_tensor(tensor, path)
-
-
-def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """All tensors of a model: initializers and tensor attributes, subgraphs and functions included."""
-    yield from proto.graph.initializer
-    for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
-        for node in _all_nodes(nodes):
-            for attr in node.attribute:
-                if attr.HasField("t"):
-                    yield attr.t
-                yield from attr.tensors
-                for inner in _graphs(attr):
-                    yield from inner.initializer
-
-
-def _graphs(attr: onnx.AttributeProto) -> list[onnx.GraphProto]:
-    return [attr.g] if attr.HasField("g") else list(attr.graphs)
 
 
 def _check_versions(proto: onnx.ModelProto, path: Path) -> None:
@@ -81,7 +65,7 @@ def _check_versions(proto: onnx.ModelProto, path: Path) -> None:
 def _check_functions(proto: onnx.ModelProto, path: Path) -> None:
     bodies = {(f.domain, f.name): f for f in proto.functions}
     calls = {
-        key: {(node.domain, node.op_type) for node in _all_nodes(body.node)} & bodies.keys()
+        key: {(node.domain, node.op_type) for node in all_nodes(body.node)} & bodies.keys()
         for key, body in bodies.items()
     }
     try:
@@ -93,14 +77,6 @@ def _check_functions(proto: onnx.ModelProto, path: Path) -> None:
         ) from None
     for function in proto.functions:
         _check_nodes(function.node, frozenset(function.input), function.output, path)
-
-
-def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    for node in nodes:
-        yield node
-        for attr in node.attribute:
-            for inner in _graphs(attr):
-                yield from _all_nodes(inner.node)
 
 
 def _check_graph(graph: onnx.GraphProto, outer: frozenset[str], path: Path) -> None:
@@ -137,7 +113,7 @@ def _check_nodes(
     _check_order(nodes, maker, path)
     for node in nodes:
         for attr in node.attribute:
-            for inner in _graphs(attr):
+            for inner in graphs_of(attr):
                 _check_graph(inner, visible, path)
 
 
@@ -167,7 +143,7 @@ def _reads(node: onnx.NodeProto) -> set[str]:
     """Names that a node and its subgraphs take from around it; a subgraph may use a later name for its own values."""
     read = set(filter(None, node.input))
     for attr in node.attribute:
-        for inner in _graphs(attr):
+        for inner in graphs_of(attr):
             own = {value.name for value in (*inner.input, *inner.initializer)}
             own.update(name for inner_node in inner.node for name in inner_node.output)
             wanted = {value.name for value in inner.output}.union(*map(_reads, inner.node))
@@ -188,7 +164,7 @@ def _check_tensor(tensor: onnx.TensorProto, path: Path) -> None:
         )
     if any(dim < 0 for dim in tensor.dims):
         raise InputError(f"`{path}`: tensor `{tensor.name}` has a negative dimension", "export the model again")
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+    if is_external(tensor):
         _check_external(tensor, path)
     elif tensor.HasField("raw_data") and len(tensor.raw_data) != _declared_bytes(tensor):
         _wrong_size(tensor, path, f"{_declared_bytes(tensor):,} bytes", f"{len(tensor.raw_data):,}")
@@ -206,18 +182,9 @@ def _wrong_size(tensor: onnx.TensorProto, path: Path, declared: str, carried: st
 
 
 def _check_external(tensor: onnx.TensorProto, path: Path) -> None:
+    file = external_file(tensor, path)
     entries = {entry.key: entry.value for entry in tensor.external_data}
-    location = entries.get("location", "")
     where = f"`{path}`: external data of tensor `{tensor.name}`"
-    folder = path.parent.resolve()
-    file = (folder / location).resolve()
-    if not location or Path(location).is_absolute() or not file.is_relative_to(folder):
-        raise InputError(
-            f"{where} lies outside the model's folder: `{location}`",
-            "move the file beside the model and export again",
-        )
-    if not file.is_file():
-        raise InputError(f"{where} is missing: `{location}`", f"put `{location}` beside `{path.name}`")
     try:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", _declared_bytes(tensor)))
     except ValueError:
@@ -225,7 +192,7 @@ def _check_external(tensor: onnx.TensorProto, path: Path) -> None:
     size = file.stat().st_size
     if offset < 0 or length < _declared_bytes(tensor) or offset + length > size:
         raise InputError(
-            f"{where} needs {_declared_bytes(tensor):,} bytes at {offset:,}, but `{location}` has {size:,}",
+            f"{where} needs {_declared_bytes(tensor):,} bytes at {offset:,}, but `{entries['location']}` has {size:,}",
             "copy or export the file again; it is truncated or belongs to another model",
         )
 

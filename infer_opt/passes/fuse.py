@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from infer_opt import ir
 from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
+from infer_opt.passes.engine.plugins import registered_rules
 from infer_opt.passes.engine.rules import apply_rules
 from infer_opt.passes.rewrites.activations import ACTIVATION_RULES
 from infer_opt.passes.rewrites.affine import AFFINE_RULES
@@ -41,7 +42,7 @@ class Fuse(Pass):
         changes: list[Change] = []
         misses: list[Miss] = []
         for _ in range(_MOST_ROUNDS):
-            found = list(apply_rules(model, RULES))
+            found = list(apply_rules(model, (*registered_rules(), *RULES)))
             misses = [item for item in found if isinstance(item, Miss)]
             new = [item for item in found if isinstance(item, Change)]
             changes += new

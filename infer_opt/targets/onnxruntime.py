@@ -61,18 +61,20 @@ class OnnxRuntimeTarget:
         """`model.onnx`, and `model.onnx.data` beside it where the weights exceed 1 GiB."""
         written = ir.save(write_qdq(model, plan), folder / _MAIN)
         here = self.timed_here()
+        doubts = [] if here is None else [f"run here with other kernels than the device's: {here}"]
+        doubts += [f"`{name}` ran as its reference, not as its kernel" for name in ir.referenced_operators(model)]
         return Artifact(
             main=_MAIN,
             files=tuple(path.name for path in written),
-            checked="run" if here is None else "emulated",
-            unchecked=() if here is None else (f"run here with other kernels than the device's: {here}",),
+            checked="emulated" if doubts else "run",
+            unchecked=tuple(doubts),
             run=(("threads", self.profile.threads), ("arena", True)),
         )
 
     def run(self, folder: Path, artifact: Artifact, threads: int) -> Runner:
         """A session on this host's CPU: the same graph, with this host's kernels."""
         signed = self.profile.dialect is not None and self.profile.dialect.activation_dtype == "int8"
-        return Runner(folder / artifact.main, f"`{artifact.main}`", threads=threads, signed=signed)
+        return Runner.of_file(folder / artifact.main, threads=threads, signed=signed)
 
     def timed_here(self) -> str | None:
         """None where this host's CPU has every instruction-set extension that the profile names."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["write_qdq"]
 
 _INT32 = np.iinfo(np.int32)
+_BIAS = 2  # which input of Conv, ConvTranspose and Gemm is the bias
 
 
 def write_qdq(model: ir.Model, plan: Plan) -> ir.Model:
@@ -30,8 +31,7 @@ def write_qdq(model: ir.Model, plan: Plan) -> ir.Model:
     writer = _Writer(copy, plan)
     quantized = plan.at("int8")
     for region in quantized:
-        for node in writer.nodes_of(region):
-            writer.quantize_weights(node)
+        writer.quantize_weights(region)
     for region in quantized:
         writer.quantize_reads(region)
     for region in quantized:
@@ -53,25 +53,15 @@ class _Writer:
     def nodes_of(self, region: Region) -> list[ir.Node]:
         return [self._nodes[name] for name in region.nodes]
 
-    def quantize_weights(self, node: ir.Node) -> None:
-        for index, value in enumerate(node.inputs):
-            found = self._plan.weights.get((str(node.name), index))
-            if found is None or value is None:
-                continue
-            scale_of = str(node.inputs[0].name) if node.inputs[0] is not None else ""
-            node.replace_input_with(index, self._stored(value, found))
-            bias = node.inputs[2] if len(node.inputs) > 2 else None
-            site = self._site(node, index)
-            if bias is not None and site:
-                node.replace_input_with(2, self._integer_bias(bias, self._plan.activations[scale_of], found))
-
-    def _site(self, node: ir.Node, index: int) -> bool:
-        return any(
-            site.node == node.name and site.index == index and site.bias is not None
-            for region in self._plan.regions
-            if node.name in region.nodes
-            for site in region.weights
-        )
+    def quantize_weights(self, region: Region) -> None:
+        for site in region.weights:
+            node, found = self._nodes[site.node], self._plan.weights[site.node, site.index]
+            weight = node.inputs[site.index]
+            assert weight is not None  # noqa: S101 - a site is an input that is there
+            node.replace_input_with(site.index, self._stored(weight, found))
+            if site.bias is not None and site.bias_scale_of is not None:
+                left = self._plan.activations[site.bias_scale_of]
+                node.replace_input_with(_BIAS, self._integer_bias(self._graph.initializers[site.bias], left, found))
 
     def quantize_reads(self, region: Region) -> None:
         reads = set(region.reads)

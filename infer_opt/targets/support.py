@@ -26,8 +26,9 @@ def refuse_unsupported(
     Raises:
         InputError: for the first node of an operator that `supported` refuses.
     """
+    passed = {*allowed, *ir.registered_references()}
     nodes = (node for graph in model.graphs() for node in graph)
-    refused = [node for node in nodes if not supported(node) and ir.operator_name(node) not in allowed]
+    refused = [node for node in nodes if not supported(node) and ir.operator_name(node) not in passed]
     if not refused:
         return
     first = refused[0]

@@ -93,7 +93,7 @@ class TensorRTTarget:
 
     def run(self, folder: Path, artifact: Artifact, threads: int) -> Runner:
         """The ONNX file in onnxruntime: the same computation, not the same engine."""
-        return Runner(folder / artifact.main, f"`{artifact.main}`", threads=threads)
+        return Runner.of_file(folder / artifact.main, threads=threads)
 
     def timed_here(self) -> str | None:
         """Never: this host's CPU says nothing about a GPU."""

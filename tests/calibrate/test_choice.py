@@ -6,45 +6,95 @@ import pytest
 
 from infer_opt.calibrate.choice import Judged, choose
 from infer_opt.calibrate.timing import Latency
+from infer_opt.errors import InputError
 
 
-def judged(name: str, milliseconds: float | None, size: int = 100, refused: str | None = None) -> Judged:
-    """A candidate."""
-    latency = None if milliseconds is None else Latency(milliseconds, milliseconds, milliseconds, 15)
-    return Judged(name, size, (), latency, refused)
+def judged(
+    name: str, speedup: float | None, size: int = 100, refused: str | None = None, failed: str | None = None
+) -> Judged:
+    """A candidate; None is not timed. Its P50 is always the same: it is not what is compared."""
+    latency = None if speedup is None else Latency(1.0, 1.0, 1.0, 15, speedup)
+    return Judged(name, size, (), latency, refused, failed)
 
 
 @pytest.mark.parametrize(
-    ("times", "winner"),
+    ("speedups", "winner"),
     [
-        ({"fp32": 2.0, "int8": 1.0}, "int8"),
-        ({"fp32": 1.0, "int8": 2.0}, "fp32"),
-        ({"fp32": 1.03, "int8": 1.0}, "fp32"),
-        ({"fp32": 1.031, "int8": 1.0}, "int8"),
+        ({"fp32": 1.0, "int8": 2.0}, "int8"),
+        ({"fp32": 2.0, "int8": 1.0}, "fp32"),
+        ({"fp32": 1.0, "int8": 1.03}, "fp32"),
+        ({"fp32": 1.0, "int8": 1.031}, "int8"),
         ({"fp32": 1.0, "int8": 1.0}, "fp32"),
-        ({"a": 3.0, "b": 2.0, "c": 1.99}, "b"),
-        ({"a": 3.0, "b": 2.0, "c": 1.9}, "c"),
-        ({"a": 1.0, "b": 0.98, "c": 0.96}, "c"),
+        ({"a": 1.0, "b": 1.5, "c": 1.51}, "b"),
+        ({"a": 1.0, "b": 1.5, "c": 1.6}, "c"),
+        ({"a": 1.0, "b": 1.02, "c": 1.04}, "c"),
     ],
 )
-def test_the_fastest_wins_and_ties_go_to_the_first(times: dict[str, float], winner: str) -> None:
+def test_the_fastest_wins_and_ties_go_to_the_first(speedups: dict[str, float], winner: str) -> None:
     """Candidates closer than 3 % are ties, whichever is named first wins them."""
-    best, _ = choose([judged(name, time) for name, time in times.items()], None)
+    best, _ = choose([judged(name, speedup) for name, speedup in speedups.items()], None)
     assert best.name == winner
 
 
+def test_ratios_of_rounds_decide_and_not_pooled_medians() -> None:
+    """A load that fell on most of one candidate's runs moves its P50, and not the median of its ratios."""
+    slow_median, fast_median = Latency(3.0, 3.0, 3.0, 15, 1.5), Latency(1.0, 1.0, 1.0, 15, 1.0)
+    candidates = [Judged("fp32", 1, (), fast_median, None), Judged("int8", 1, (), slow_median, None)]
+    best, why = choose(candidates, None)
+    assert best.name == "int8"
+    assert why == "int8 is fastest of what is right enough: 1.50x the original (measured); fp32 1.00x"
+
+
 def test_the_words_say_what_was_measured() -> None:
-    """The winner's time, that it was measured, and the times of the others."""
-    _, why = choose([judged("fp32", 2.0), judged("int8", 1.2345)], None)
-    assert why == "int8 is fastest of what is right enough: 1.234 ms (measured); fp32 2.000 ms"
+    """The winner's speed-up, that it was measured, and those of the others."""
+    _, why = choose([judged("fp32", 1.25), judged("int8", 2.346), judged("original", 0.997)], None)
+    assert why == (
+        "int8 is fastest of what is right enough: 2.35x the original (measured); fp32 1.25x, original 1.00x"
+    )
 
 
 def test_what_is_refused_cannot_win() -> None:
-    """However fast; the reason is told, and its time is not: it does not matter."""
-    best, why = choose([judged("fp32", 2.0), judged("int8", 0.1, refused="output `y` keeps 3.0 dB")], None)
+    """However fast; the reason is told, and its speed-up is not: it does not matter."""
+    best, why = choose([judged("fp32", 1.1), judged("int8", 9.0, refused="output `y` keeps 3.0 dB")], None)
     assert best.name == "fp32"
     assert why == (
-        "fp32 is fastest of what is right enough: 2.000 ms (measured); int8 was refused: output `y` keeps 3.0 dB"
+        "fp32 is fastest of what is right enough: 1.10x the original (measured);"
+        " int8 was refused: output `y` keeps 3.0 dB"
+    )
+
+
+@pytest.mark.parametrize("unmeasured", [None, "the t4 is a GPU"])
+def test_what_does_not_run_cannot_win(unmeasured: str | None) -> None:
+    """However small, wherever it stands; why it does not run is told before the refusals."""
+    speedup = 1.0 if unmeasured is None else None
+    candidates = [
+        judged("fp32", None, 50, failed="no kernel"),
+        judged("int8", speedup, 10, refused="too far off"),
+        judged("original", speedup, 400),
+    ]
+    best, why = choose(candidates, unmeasured)
+    assert best.name == "original"
+    assert why.endswith("; fp32 does not run: no kernel; int8 was refused: too far off")
+
+
+@pytest.mark.parametrize("names", [["int8"], ["fp32", "int8"]])
+def test_where_nothing_runs_there_is_no_artifact(names: list[str]) -> None:
+    """An order included."""
+    with pytest.raises(InputError) as caught:
+        choose([judged(name, None, failed="no kernel") for name in names], "the t4 is a GPU")
+    reasons = "; ".join(f"{name} does not run: no kernel" for name in names)
+    assert caught.value.message == f"no artifact came out that runs and is right enough: {reasons}"
+    assert caught.value.hint == "report it with the model"
+
+
+def test_a_refused_candidate_is_no_way_out_where_the_first_does_not_run() -> None:
+    """Only the first, the model as it is, may be taken although it was refused."""
+    candidates = [judged("fp32", None, failed="no kernel"), judged("int8", None, refused="too far off")]
+    with pytest.raises(InputError) as caught:
+        choose(candidates, "the t4 is a GPU")
+    assert caught.value.message == (
+        "no artifact came out that runs and is right enough: fp32 does not run: no kernel;"
+        " int8 was refused: too far off"
     )
 
 
@@ -66,20 +116,22 @@ def test_of_equal_sizes_the_first_wins() -> None:
 
 def test_one_unmeasured_candidate_makes_latency_no_ground() -> None:
     """A time cannot be compared with none."""
-    best, _ = choose([judged("fp32", 1.0, 400), judged("int8", None, 100)], None)
+    best, why = choose([judged("fp32", 1.0, 400), judged("int8", None, 100)], None)
     assert best.name == "int8"
+    assert why == "smallest that is right enough; latency was not measured: it cannot be run here"
 
 
 def test_an_unmeasured_candidate_that_is_refused_does_not_matter() -> None:
     """Only those that could win have to have a time."""
-    candidates = [judged("fp32", 1.0, 10), judged("int8", 0.5, 400), judged("int4", None, 1, refused="lost")]
+    candidates = [judged("fp32", 1.0, 10), judged("int8", 2.0, 400), judged("int4", None, 1, refused="lost")]
     assert choose(candidates, None)[0].name == "int8"
 
 
 def test_where_all_are_refused_the_first_remains() -> None:
     """There is always an artifact: the first candidate is the model as it is."""
-    best, _ = choose([judged("fp32", 2.0, refused="a"), judged("int8", 1.0, refused="b")], None)
+    best, why = choose([judged("fp32", 1.0, refused="a"), judged("int8", 2.0, refused="b")], None)
     assert best.name == "fp32"
+    assert why.endswith("; fp32 was refused: a; int8 was refused: b")
 
 
 def test_a_single_candidate_is_an_order() -> None:

@@ -154,6 +154,42 @@ def test_a_value_with_infinities_keeps_its_region_in_float(tmp_path: Path) -> No
     assert set(plan.activations) == {"x", "b"}
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("op", "inputs", "culprit"),
+    [
+        ("Gemm", "x, v, u", "v"),
+        ("Gemm", "x, v, u", "u"),
+        ("MatMul", "x, v", "v"),
+        ("Conv", "i, v, u", "v"),
+        ("Conv", "i, v, u", "u"),
+    ],
+)
+def test_a_weight_that_is_no_number_keeps_its_region_in_float(
+    tmp_path: Path, op: str, inputs: str, culprit: str, bad: float
+) -> None:
+    """One element of a weight or a bias is enough, also where nothing watches the output; others are quantized."""
+    constants = {"v": normal(16, 8, 1, 1) if op == "Conv" else normal(8, 16), "u": normal(16, seed=1), "w": normal(8, 4)}
+    constants[culprit].flat[3] = bad
+    network = Network(
+        f"net (float[5,8] x, float[1,8,4,4] i) => (float[] y, float[5,4] z) {{ y = {op}({inputs}) z = MatMul(x, w) }}",
+        constants,
+    )
+    plan = planned(network, uniform_feeds(2, {"x": (5, 8), "i": (1, 8, 4, 4)}), tmp_path)
+    choice = plan.choices[f"{op}:y"]
+    assert (choice.precision, choice.reason) == ("fp32", f"weight `{culprit}` holds NaN or infinite values")
+    assert plan.choices["MatMul:z"].precision == "int8"
+
+
+@pytest.mark.parametrize("elements", [[np.nan], [np.inf, 1.0]])
+def test_a_constant_operand_that_is_no_number_keeps_its_region_in_float(tmp_path: Path, elements: list[float]) -> None:
+    """Whether all of it is, or a part."""
+    constant = np.array(elements * 8, np.float32)[:8].reshape(1, 8, 1, 1)
+    plan = planned(conv_then("y = Add(c, k)", k=constant), IMAGES, tmp_path)
+    assert plan.choices["Add:y"].reason == "`k` holds NaN or infinite values"
+    assert plan.choices["Conv:c"].precision == "int8"
+
+
 def test_a_value_that_was_never_seen_keeps_its_region_in_float(tmp_path: Path) -> None:
     """An empty tensor in every sample has no range to stand on."""
     network = Network(

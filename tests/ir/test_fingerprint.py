@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,10 +115,3 @@ def test_strings_count(tmp_path: Path) -> None:
     assert ir.fingerprint(load(text, tmp_path)) != ir.fingerprint(
         load(text.replace('"a", "bc"', '"ab", "c"'), tmp_path)
     )
-
-
-def test_the_digest_of_a_file(tmp_path: Path) -> None:
-    """SHA-256 of its bytes, more than one chunk of them."""
-    content = bytes(range(256)) * 8192
-    (tmp_path / "file").write_bytes(content)
-    assert ir.file_sha256(tmp_path / "file") == hashlib.sha256(content).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -232,6 +233,30 @@ def test_the_model_itself_stays_as_it_is(tmp_path: Path) -> None:
     made = int8(network, X86, uniform_feeds(2, IMAGE), tmp_path)
     write_qdq(model, made.plan)
     assert ir.fingerprint(model) == before
+
+
+class Walked(tuple[Region, ...]):
+    """Regions that count how often somebody walks over all of them."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[Region]:
+        type(self).walks += 1
+        return super().__iter__()
+
+
+def test_regions_are_not_searched_for_each_weight(tmp_path: Path) -> None:
+    """Ten weights take as many walks over the regions as one: the time to write is linear."""
+    walks = []
+    for count in (1, 10):
+        chain = " ".join(f"c{index + 1} = Conv<pads=[1,1,1,1]>(c{index}, w, b)" for index in range(count))
+        network = Network(f"net (float[1,8,9,9] c0) => (float[] c{count}) {{ {chain} }}", CONV)
+        made = int8(network, X86, uniform_feeds(1, {"c0": (1, 8, 9, 9)}), tmp_path)
+        assert len(made.plan.weights) == count
+        Walked.walks = 0
+        write_qdq(network.load(tmp_path), replace(made.plan, regions=Walked(made.plan.regions)))
+        walks.append(Walked.walks)
+    assert walks[0] == walks[1]
 
 
 def test_the_interface_stays(tmp_path: Path) -> None:

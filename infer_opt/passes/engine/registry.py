@@ -11,15 +11,20 @@ from pathlib import Path
 
 from infer_opt.errors import UsageError
 from infer_opt.passes.engine.base import Pass
+from infer_opt.passes.engine.plugins import registered_passes
 
 __all__ = ["available", "find"]
 
 _FOLDER = Path(__file__).parent.parent
 
 
-@cache
 def available() -> dict[str, type[Pass]]:
-    """All passes by name, sorted."""
+    """All passes by name, sorted; those of plugins that were loaded among them."""
+    return dict(sorted({**_shipped(), **registered_passes()}.items()))
+
+
+@cache
+def _shipped() -> dict[str, type[Pass]]:
     found: dict[str, type[Pass]] = {}
     for module_info in pkgutil.iter_modules([str(_FOLDER)]):
         if module_info.ispkg:
@@ -28,7 +33,7 @@ def available() -> dict[str, type[Pass]]:
         for _, member in inspect.getmembers(module, inspect.isclass):
             if issubclass(member, Pass) and member.__module__ == module.__name__:
                 found[member.name] = member
-    return dict(sorted(found.items()))
+    return found
 
 
 def find(name: str) -> type[Pass]:

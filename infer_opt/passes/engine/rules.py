@@ -19,7 +19,8 @@ from infer_opt.passes.engine.base import Change, Miss
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    import numpy as np
+
+Builder = ir.GraphBuilder
 
 __all__ = ["Builder", "Decline", "Match", "Rule", "apply_rules"]
 
@@ -46,31 +47,6 @@ class Match:
         maker = self.values[name].producer()
         assert maker is not None  # noqa: S101 - only outputs of matched nodes are asked for
         return maker
-
-
-class Builder:
-    """Makes the nodes and initializers of a rewrite, under names nobody has."""
-
-    def __init__(self, graph: ir.Graph, names: ir.Names) -> None:
-        self._graph = graph
-        self._names = names
-        self.nodes: list[ir.Node] = []
-
-    def node(
-        self,
-        op_type: str,
-        inputs: Sequence[ir.Value | None],
-        attributes: Mapping[str, Any] | None = None,
-        domain: str = "",
-    ) -> ir.Value:
-        """A new node with one output; the engine names both."""
-        made = ir.make_node(op_type, inputs, dict(attributes or {}), domain=domain)
-        self.nodes.append(made)
-        return made.outputs[0]
-
-    def initializer(self, array: np.ndarray[Any, Any], like: str | None) -> ir.Value:
-        """A new initializer, named after `like`."""
-        return ir.add_initializer(self._graph, self._names.fresh(like or "constant"), array)
 
 
 class Rule(abc.ABC):
@@ -150,10 +126,10 @@ def _try(model: ir.Model, graph: ir.Graph, node: ir.Node, compiled: _Compiled, n
         return Miss(compiled.rule.name, str(node.name), str(reason))
     builder = Builder(graph, names)
     output = compiled.rule.rewrite(builder, match, facts)
-    return _replace(graph, match, builder, output, compiled.rule)
+    return _replace(model, graph, match, builder, output, compiled.rule)
 
 
-def _replace(graph: ir.Graph, match: Match, builder: Builder, output: ir.Value, rule: Rule) -> Change:
+def _replace(model: ir.Model, graph: ir.Graph, match: Match, builder: Builder, output: ir.Value, rule: Rule) -> Change:
     ordered = sorted(match.nodes, key=lambda node: node is match.root)
     old_names = {node.op_type: node.name for node in ordered}
     for made in builder.nodes:
@@ -161,4 +137,6 @@ def _replace(graph: ir.Graph, match: Match, builder: Builder, output: ir.Value, 
         made.name = old_names.get(made.op_type, match.root.name)
     change = Change(rule.name, tuple(dict.fromkeys(name for node in ordered for name in ir.origin(node))))
     ir.replace_nodes(graph, ordered, match.root.outputs[0], builder.nodes, output)
+    for made in builder.nodes:
+        model.opset_imports.setdefault(made.domain, 1)
     return change
