@@ -49,7 +49,8 @@ class Request:
     Args:
         pipeline: None runs the profile's own.
         threads: None takes the profile's.
-        operated: `model` after `--surgery`: it is then what is compiled and compared with.
+        surgery: the user's script that made `operated`.
+        operated: `model` after it: what is compiled then, and compared with.
         allowed_ops: operators (`DOMAIN::OP`) that the device has, though the backend does not know them.
         strict: a graph pass that changes an output is an error, where it is undone otherwise.
         dry_run: do everything but write the folder.
@@ -68,6 +69,7 @@ class Request:
     seed: int = 0
     force: bool = False
     verify: bool = True
+    surgery: Path | None = None
     operated: Path | None = None
     allowed_ops: frozenset[str] = frozenset()
     strict: bool = False
@@ -78,6 +80,11 @@ class Request:
     def file(self) -> Path:
         """The file that is loaded."""
         return self.operated or self.model
+
+    @property
+    def title(self) -> str:
+        """How messages call it."""
+        return f"`{self.model}`" if self.surgery is None else f"`{self.model}` after `{self.surgery}`"
 
     @property
     def thread_count(self) -> int:
@@ -101,6 +108,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     original = _open_original(request, source, samples)
     unmeasured = "nothing was run here" if original.runner is None else target.timed_here()
     model, steps = _run_passes(request, order, source, samples, original, stages)
+    unmeasured = unmeasured or _stand_ins(source, model)
     plans, notes = _plans(request, order, target, model, samples, original, stages)
     candidates = [(plan, model) for plan in plans]
     if order.free and unmeasured is None:
@@ -134,6 +142,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
             candidates=verdict.judged,
             original_latency=verdict.reference,
             latency_note=unmeasured,
+            surgery=_surgery(request),
             original_bytes=sum(file.stat().st_size for file in ir.source_files(request.model)),
             artifact_bytes=best.bytes,
             samples=samples.table(),
@@ -218,10 +227,17 @@ def _load(request: Request, stages: Stages) -> ir.Model:
 def _open_original(request: Request, source: ir.Model, samples: Feeding) -> Original:
     if not request.verify or samples.held_out is None:
         return Original(None)
-    used = {ir.operator_name(node) for graph in source.graphs() for node in graph} & request.allowed_ops
+    used = {ir.operator_name(node) for graph in ir.all_graphs(source) for node in graph}
+    used &= request.allowed_ops - ir.registered_references()
     if used:
         return Original(None, f"nothing was verified: no kernel of {', '.join(sorted(used))} here (--allow-op)")
-    return Original.open(request.file, source, samples, request.thread_count)
+    return Original.open(request.file, request.title, source, samples, request.thread_count)
+
+
+def _stand_ins(*models: ir.Model) -> str | None:
+    """Why latency says nothing where a reference stands for an operator that only the device has."""
+    names = {f"`{name}`" for model in models for name in ir.referenced_operators(model)}
+    return f"{', '.join(sorted(names))} ran as a reference, not as the device's kernel" if names else None
 
 
 def _run_passes(
@@ -317,7 +333,14 @@ def _manifest(
         run=dict(winner.artifact.run) | {"threads": request.thread_count},
         interface=ir.interface(source),
         checked=report.checked,
+        surgery=report.surgery,
     )
+
+
+def _surgery(request: Request) -> dict[str, str] | None:
+    if request.surgery is None:
+        return None
+    return {"path": request.surgery.name, "sha256": ir.file_sha256(request.surgery)}
 
 
 @dataclass(frozen=True)
@@ -367,4 +390,4 @@ def _pass_report(step: Step) -> PassReport:
 
 
 def _nodes(model: ir.Model) -> int:
-    return sum(1 for graph in model.graphs() for node in graph if node.op_type != "Constant")
+    return sum(1 for graph in ir.all_graphs(model) for node in graph if node.op_type != "Constant")

@@ -2,14 +2,31 @@
 
 Everything the user can mend is a `UserError` (or a child) and is printed as one line with a hint, never with a
 traceback. Anything else that escapes is a bug: the command line prints the traceback and leaves a reproducer.
+
+Code of the user's that runs inside infer-opt may raise anything: `running_user_code` makes that a `UserError` too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from types import CodeType
 
-__all__ = ["BudgetError", "InputError", "UsageError", "UserError", "nearest"]
+__all__ = [
+    "BudgetError",
+    "InputError",
+    "UsageError",
+    "UserError",
+    "nearest",
+    "place_of",
+    "running_user_code",
+]
 
 
 class UserError(Exception):
@@ -44,6 +61,78 @@ class BudgetError(UserError):
     exit_code = 3
 
 
+class _UserCodeError(InputError):
+    """What code of the user's raised, with its place: it is not named a second time by code that called that code."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The one of `known` that `name` is most likely a misspelling of, for a hint; None where nothing is near."""
     return next(iter(get_close_matches(name, list(known), n=1)), None)
+
+
+@contextmanager
+def running_user_code(
+    source: str | Callable[..., object], contract: str, answers: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """While the user's code runs: its prints go to stderr, and what it raises becomes an InputError.
+
+    The error names the line of the user's file that the exception passed through last.
+
+    Args:
+        source: that file, or a function of the user's that was handed over earlier.
+        contract: what the code must do, for the hint: "it yields one dict of arrays a sample".
+        answers: exceptions by which the code says something; they pass.
+    """
+    try:
+        # stdout is infer-opt's data.
+        with redirect_stdout(sys.stderr):
+            yield
+    # The code may raise anything, and `sys.exit()` in it must not end the program as if it were done.
+    except (Exception, SystemExit) as error:
+        if isinstance(error, (*answers, _UserCodeError)):
+            raise
+        file = source if isinstance(source, str) else _file_of(source)
+        reason = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+        message = f"{_place(file, _line_in(file, error))}: {reason}"
+        raise _UserCodeError(message, f"correct the code; {contract}") from error
+
+
+def place_of(function: Callable[..., object]) -> str:
+    """Where a function of the user's is written, for messages: `FILE.py` line 12."""
+    code = _code_of(function)
+    return _place(_file_of(function), code and code.co_firstlineno)
+
+
+def _place(file: str, line: int | None) -> str:
+    return f"`{file}`" if line is None else f"`{file}` line {line}"
+
+
+def _file_of(function: Callable[..., object]) -> str:
+    """The file that a function is written in, as short as the current folder allows; its name where it has none."""
+    code = _code_of(function)
+    if code is None:
+        return str(getattr(function, "__name__", type(function).__name__))
+    path = Path(code.co_filename)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _code_of(function: Callable[..., object]) -> CodeType | None:
+    """The code of a function: of what a decorator or a partial holds, or of an object's `__call__`."""
+    inner = inspect.unwrap(function)
+    inner = inner.func if isinstance(inner, partial) else inner
+    found: CodeType | None = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+    return found
+
+
+def _line_in(file: str, error: BaseException) -> int | None:
+    """The line of `file` where `error` arose, the innermost; None where it did not pass through the file."""
+    names = {file, str(Path(file).resolve())}
+    if isinstance(error, SyntaxError) and error.filename in names:
+        return error.lineno
+    # A StopIteration inside a generator arrives as the cause of a RuntimeError that has no line (PEP 479).
+    for raised in (error, error.__cause__):
+        frames = traceback.walk_tb(raised.__traceback__ if raised else None)
+        lines = [line for frame, line in frames if frame.f_code.co_filename in names]
+        if lines:
+            return lines[-1]
+    return None

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from infer_opt.ir import references
+from infer_opt.passes.engine import plugins
+
 FOLDER = Path(__file__).parent / "golden"
 OPTION = "--regenerate-golden"
 CONTEXT = 12  # lines around a difference, so that it shows which case of a file it is in
@@ -43,3 +46,11 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             pytest.fail("\n".join(difference), pytrace=False)
 
     return check
+
+
+@pytest.fixture
+def registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What plugins register is gone after the test, and none was there before."""
+    monkeypatch.setattr(references, "_REFERENCES", {})
+    monkeypatch.setattr(plugins, "_RULES", {})
+    monkeypatch.setattr(plugins, "_PASSES", {})

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from infer_opt import profiles, targets
+
 ROOT = Path(__file__).parents[1]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 EXAMPLE_TEXT = (ROOT / "examples" / "ci" / "compile.yml").read_text(encoding="utf-8")
@@ -115,8 +117,16 @@ def test_the_worked_example_fits_the_action() -> None:
     required = {name for name, declared in ACTION["inputs"].items() if declared.get("required")}
     assert required <= set(given) <= set(ACTION["inputs"])
     assert {"max-drop", "min-speedup"} <= set(given)
-    for name in ("model", "calib"):
+    for name in ("model", "target", "calib"):
         assert (ROOT / given[name]).is_file()
+
+
+def test_the_worked_example_is_timed_on_any_runner() -> None:
+    """Or else --min-speedup would fail on a CPU that is not the profile's."""
+    [target] = re.findall(r"target: (\S+)", EXAMPLE_TEXT)
+    profile = profiles.load(str(ROOT / target), backends=targets.backends())
+    assert (profile.arch, profile.isa) == (None, ())
+    assert targets.create(profile).timed_here() is None
 
 
 def test_the_worked_example_reads_only_outputs_that_exist() -> None:

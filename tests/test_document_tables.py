@@ -115,9 +115,21 @@ def test_every_document_has_the_same_exit_codes(name: str) -> None:
             f"agrees with the original's on at least {budget._LEAST_AGREEMENT:.0%}".replace("%", " %"),
         ),
         ("docs/quantization.md", f"mean divergence is at most {budget._LARGEST_DIVERGENCE} nats"),
-        ("docs/quantization.md", f"SQNR is at least {budget._COLLAPSE_DB:g} dB"),
+        ("docs/quantization.md", f"SQNR is at least {budget._LEAST_SCORES_DB:g} dB"),
         ("docs/quantization.md", f"SQNR of at least {budget._LEAST_DB:g} dB"),
-        ("docs/quantization.md", f"rank 2, at least {metrics._FEWEST_CLASSES} columns"),
+        ("docs/quantization.md", f"and of at least {budget._LEAST_CHANNEL_DB:g} dB at every index"),
+        ("docs/quantization.md", f"where that axis is 2 to {metrics._MOST_CHANNELS} long"),
+        ("docs/quantization.md", f"at least {metrics._FEWEST_LOGITS} columns, numbers of both signs"),
+        ("docs/quantization.md", f"fewer than {metrics._FEWEST_LOGITS} classes"),
+        ("docs/quantization.md", f"all of them within {metrics._WIDEST_LOGITS:g} of each other"),
+        ("docs/quantization.md", f"the top class at least {metrics._LEAST_PEAK:g}, on the mean"),
+        (
+            "docs/quantization.md",
+            f"agrees on less than {budget._COLLAPSE_AGREEMENT:.0%} of rows or that keep less than"
+            f" {budget._LEAST_SCORES_DB:g} dB, any other float output, or part of a Concat, that keeps less than"
+            f" {budget._COLLAPSE_DB:g} dB".replace("%", " %"),
+        ),
+        ("README.md", f"{budget._LEAST_DB:g} dB, and {budget._LEAST_CHANNEL_DB:g} dB at each of its channels"),
         ("docs/passes.md", f"Where SQNR falls under {equality.LEAST_DB:g} dB"),
         ("docs/passes.md", f"less {equality._MARGIN_DB:g} dB"),
         ("README.md", f"difference within {(choice.TIE - 1) * 100:.0f} % is a tie"),

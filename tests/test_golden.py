@@ -17,7 +17,7 @@ def run_case(folder: Path, *options: str, ci: str = "") -> subprocess.CompletedP
     (folder / "test_case.py").write_text(CASE, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
-    environment = {**os.environ, "CI": ci}
+    environment = {**os.environ, "CI": ci, "PYTHONPATH": str(Path(__file__).parents[1])}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -109,7 +109,7 @@ def judge(
             item.bytes,
             errors.get(item.plan.name, ()),
             latencies.get(item.plan.name),
-            _refusal(item, errors.get(item.plan.name), budget),
+            None if item.plan.name in failures else _refusal(item, errors.get(item.plan.name), budget),
             failures.get(item.plan.name),
         )
         for item in built

@@ -69,6 +69,8 @@ class OutputError:
     rows: int = 0
     agreeing: int = 0
     divergence: float = 0.0
+    peaks: float = 0.0
+    """Sum over rows of the largest share that a softmax would give a class; 1 a row of probabilities."""
     shape_differs: bool = False
     floats: bool = True
     part: bool = False
@@ -117,13 +119,13 @@ class OutputError:
                 self.channels[axis] = (known[0] + signal, known[1] + noise)
 
     def _add_scores(self, reference: Array, got: Array) -> None:
-        if not _are_class_scores(reference):
+        if not _may_be_class_scores(reference):
             self._other_numbers = self._other_numbers or reference.size > 0
         elif not self._other_numbers:
-            finite = np.isfinite(reference)
             self.rows += reference.shape[0]
+            self.peaks += _peaks(reference)
             self.agreeing += int((reference.argmax(-1) == got.argmax(-1)).sum())
-            if np.isfinite(got).all() and finite.all():
+            if np.isfinite(got).all():
                 self.divergence += kl_divergence(reference, got) * reference.shape[0]
 
     @property
@@ -158,25 +160,31 @@ class OutputError:
     @property
     def agreement(self) -> float | None:
         """Share of rows whose largest class is the original's; None where the output is no class scores."""
-        return self.agreeing / self.rows if self.rows and not self._other_numbers else None
+        if not self.rows or self._other_numbers or self.peaks < _LEAST_PEAK * self.rows:
+            return None
+        return self.agreeing / self.rows
 
 
 _MOST_CHANNELS = 256
 _EMPTY = 1e-12  # of a power
 _FEWEST_LOGITS = 10
-_LEAST_PEAK = 0.2
+_LEAST_PEAK = 0.2  # the mean over all samples: a classifier may be unsure of one
+_WIDEST_LOGITS = 88.0  # exp(-88) is next to 0 in float32: a row that spreads further has no softmax worth the name
 
 
-def _are_class_scores(rows: Array) -> bool:
-    """Probabilities, or numbers that can only be logits: many a row, of both signs, and one class far ahead.
+def _may_be_class_scores(rows: Array) -> bool:
+    """Probabilities, or numbers that look like logits: many a row, of both signs, not too far from each other.
 
     Rank 2 alone says nothing: boxes, landmarks and embeddings have it too, and keep their largest column long after
-    they are of no use.
+    they are of no use. That one class is ahead of the others, as logits have it, shows over all samples; see `peaks`.
     """
     if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] < 2 or not np.isfinite(rows).all():
         return False
     if _are_probabilities(rows):
         return True
-    if rows.shape[1] < _FEWEST_LOGITS or not ((rows < 0).any(axis=-1) & (rows > 0).any(axis=-1)).all():
-        return False
-    return float(np.exp(_log_softmax(rows)).max(axis=-1).mean()) >= _LEAST_PEAK
+    low, high = rows.min(axis=-1), rows.max(axis=-1)
+    return rows.shape[1] >= _FEWEST_LOGITS and bool(((low < 0) & (high > 0) & (high - low < _WIDEST_LOGITS)).all())
+
+
+def _peaks(rows: Array) -> float:
+    return float(rows.shape[0] if _are_probabilities(rows) else np.exp(_log_softmax(rows).max(axis=-1)).sum())

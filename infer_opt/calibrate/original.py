@@ -29,19 +29,20 @@ class Original:
     warning: str | None = None
 
     @classmethod
-    def open(cls, path: Path, model: ir.Model, samples: Feeding, threads: int) -> Original:
+    def open(cls, path: Path, what: str, model: ir.Model, samples: Feeding, threads: int) -> Original:
         """Load the file and see it run.
 
         A model with dynamic inputs may not run on made-up ones; that is a warning. One that fails on inputs of its own
         fixed shapes, or on a user's samples, is at fault.
 
         Args:
+            what: how messages call it.
             model: the same, as it was loaded.
 
         Raises:
             RunError: the model is at fault.
         """
-        runner = Runner.of_file(path, threads=threads)
+        runner = Runner.of_file(path, what, threads=threads)
         if not samples.is_random:
             return cls(runner)
         try:

@@ -11,8 +11,8 @@ import numpy as np
 
 from infer_opt.calibrate.feed_checks import as_declared, check_dtype, check_names, check_shape
 from infer_opt.calibrate.sample_set import Feed, InputSpec, SampleSet
-from infer_opt.calibrate.user_code import load_function, running_user_code
-from infer_opt.errors import InputError
+from infer_opt.calibrate.user_code import load_function
+from infer_opt.errors import InputError, running_user_code
 
 __all__ = ["PythonSamples", "python_samples"]
 

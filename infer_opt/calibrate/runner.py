@@ -29,6 +29,7 @@ _FAULTS = (
     ort_errors.RuntimeException,
 )
 _NODE = re.compile(r"running (?P<op>\w+) node\. Name:'(?P<name>[^']*)' Status Message: (?P<why>.*)", re.DOTALL)
+_UNKNOWN_OPERATOR = "is not a registered function/op"
 _CODE_PLACE = re.compile(r"\S*\.(?:cc|h):\d+ \S+(?: \[[^\]]*\])?\s*")
 
 
@@ -82,15 +83,23 @@ class Runner:
         try:
             self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except _FAULTS as error:
+            reason = _reason(error)
             raise RunError(
-                f"onnxruntime cannot load {what}: {_reason(error)}", "check the model with `onnx.checker`"
+                f"onnxruntime cannot load {what}: {reason}",
+                "run it on the device, or name a reference of the operator (--plugin)"
+                if _UNKNOWN_OPERATOR in reason
+                else "check the model with `onnx.checker`",
             ) from error
         self.outputs: tuple[str, ...] = tuple(output.name for output in self._session.get_outputs())
 
     @classmethod
-    def of_file(cls, path: Path, *, threads: int = 1, signed: bool = False) -> Runner:
-        """A session of a file; custom operators run as their references, where a plugin registered some."""
-        what = f"`{path}`"
+    def of_file(cls, path: Path, what: str | None = None, *, threads: int = 1, signed: bool = False) -> Runner:
+        """A session of a file; custom operators run as their references, where a plugin registered some.
+
+        Args:
+            what: how messages call the model, `path` if None.
+        """
+        what = what or f"`{path}`"
         if ir.registered_references():
             model = ir.load(path)
             expanded = ir.expand_references(model)

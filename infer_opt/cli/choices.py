@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,20 @@ if TYPE_CHECKING:
 
     from infer_opt.profiles import Profile
 
-__all__ = ["Json", "MaxDrop", "MinSqnr", "Preprocess", "Seed", "Shapes", "Threads", "budget_number", "load_profile"]
+__all__ = [
+    "Json",
+    "MaxDrop",
+    "MinSqnr",
+    "Plugins",
+    "Preprocess",
+    "Seed",
+    "Shapes",
+    "Surgery",
+    "Threads",
+    "budget_number",
+    "load_plugins",
+    "load_profile",
+]
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout (docs/schemas/).")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads of a run; the profile's by default.")]
@@ -35,6 +49,29 @@ MaxDrop = Annotated[
         "--max-drop", metavar="X", min=0.0, max=1.0, help="Largest share of samples whose top class may change."
     ),
 ]
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin", metavar="FILE.py|MODULE", help="Python that registers fusions, passes, references; repeatable."
+    ),
+]
+Surgery = Annotated[
+    Path | None,
+    typer.Option("--surgery", metavar="FILE.py", help="Functions that take an onnx-graphsurgeon Graph; run first."),
+]
+
+
+def load_plugins(named: Sequence[str] | None) -> None:
+    """Load the plugins of installed packages, then those that `--plugin` names, in order.
+
+    Raises:
+        InputError: one is not there, or its code raises.
+    """
+    from infer_opt.passes.engine.loading import load_installed_plugins, load_plugin
+
+    load_installed_plugins()
+    for plugin in named or ():
+        load_plugin(plugin)
 
 
 def budget_number(option: str, value: float | None) -> float | None:

@@ -12,11 +12,14 @@ from infer_opt.cli.choices import (
     Json,
     MaxDrop,
     MinSqnr,
+    Plugins,
     Preprocess,
     Seed,
     Shapes,
+    Surgery,
     Threads,
     budget_number,
+    load_plugins,
     load_profile,
 )
 from infer_opt.cli.explain import EVERY_PASS, check_pass, explain_passes
@@ -85,14 +88,8 @@ def compile_command(
     dump_ir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the graph after every pass that changed it.")
     ] = None,
-    plugins: Annotated[
-        list[str] | None,
-        typer.Option("--plugin", metavar="FILE|MODULE", help="Python that registers fusions and passes; repeatable."),
-    ] = None,
-    surgery: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.py", help="Functions that take an onnx-graphsurgeon Graph, run before all passes."),
-    ] = None,
+    plugins: Plugins = None,
+    surgery: Surgery = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="A pass that changes an output is an error, code 70.")
     ] = False,
@@ -108,17 +105,14 @@ def compile_command(
 
     Writes an artifact folder, whole or not at all, and compares it with the original. Prints the artifact's path on
     stdout, or its report with --json; with several targets a line each, or a list. Exit code 3 where the artifact
-    was made, but misses a stated budget.
+    was made, but misses a stated budget or has an output that collapsed.
     """
     from infer_opt import ir
     from infer_opt.calibrate.budget import Budget
     from infer_opt.compile import Request
     from infer_opt.passes import Pipeline
-    from infer_opt.passes.engine.plugins import load_installed_plugins, load_plugin
 
-    load_installed_plugins()
-    for plugin in plugins or []:
-        load_plugin(plugin)
+    load_plugins(plugins)
     profiles = _profiles(target, settings or [])
     context.obj["pipeline"] = pipeline or "\n".join(f"{profile.name}: {profile.pipeline}" for profile in profiles)
     request = Request(
@@ -146,7 +140,8 @@ def compile_command(
     )
     requests = [request] if len(profiles) == 1 else _for_each(profiles, request, out)
     with operated_model(model, surgery) as operated:
-        _compile([replace(request, operated=operated) for request in requests], explain, as_json=as_json)
+        requests = [replace(each, surgery=surgery, operated=operated) for each in requests]
+        _compile(requests, explain, as_json=as_json)
 
 
 def _profiles(target: str, settings: Sequence[str]) -> list[Profile]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infer_opt.cli.artifacts import onnx_file
-from infer_opt.cli.choices import Json, Shapes, load_profile
+from infer_opt.cli.choices import Json, Plugins, Shapes, load_plugins, load_profile
 from infer_opt.cli.output import bytes_text, facts, listing, write, write_json
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def inspect_command(
         str | None, typer.Option(metavar="NAME|FILE", help="Tell what this profile could do with each region.")
     ] = None,
     shapes: Shapes = None,
+    plugins: Plugins = None,
     as_json: Json = False,
 ) -> None:
     """Show what is in a model, and what a profile could do.
@@ -39,6 +40,7 @@ def inspect_command(
     """
     from infer_opt import ir
 
+    load_plugins(plugins)
     path = onnx_file(model)
     profile = load_profile(target) if target else None
     fixed = [ir.InputShape.parse(text) for text in shapes or ()]

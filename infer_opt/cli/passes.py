@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infer_opt.cli.choices import Json
+from infer_opt.cli.choices import Json, Plugins, load_plugins
 from infer_opt.cli.output import listing, write, write_json
 
 if TYPE_CHECKING:
@@ -18,16 +18,17 @@ app = typer.Typer(help="List and show passes, as `--pipeline` takes them.")
 
 
 @app.callback(invoke_without_command=True)
-def _passes(context: typer.Context, as_json: Json = False) -> None:
+def _passes(context: typer.Context, plugins: Plugins = None, as_json: Json = False) -> None:
     if context.invoked_subcommand is None:
-        list_passes(as_json)
+        list_passes(plugins, as_json)
 
 
 @app.command("list")
-def list_passes(as_json: Json = False) -> None:
-    """List the passes and their options."""
+def list_passes(plugins: Plugins = None, as_json: Json = False) -> None:
+    """List the passes and their options, those of plugins too."""
     from infer_opt.passes.engine.registry import available
 
+    load_plugins(plugins)
     entries = [_entry(kind) for kind in available().values()]
     if as_json:
         write_json({"schema": 1, "passes": entries})
@@ -40,11 +41,13 @@ def list_passes(as_json: Json = False) -> None:
 @app.command("show")
 def show_pass(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A pass, as `infer-opt passes` lists it.")],
+    plugins: Plugins = None,
     as_json: Json = False,
 ) -> None:
     """Show what a pass does, and its options with their defaults."""
     from infer_opt.passes.engine.registry import find
 
+    load_plugins(plugins)
     entry = _entry(find(name))
     if as_json:
         write_json({"schema": 1, "passes": [entry]})

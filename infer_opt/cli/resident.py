@@ -1,4 +1,4 @@
-"""Resident memory of this process, and of a model: measured in a process of its own, so that nothing else is counted."""
+"""Resident memory: of this process, and of a model in a process of its own, so that nothing else is counted."""
 
 from __future__ import annotations
 

@@ -25,14 +25,26 @@ def operated_model(model: Path, script: Path | None) -> Iterator[Path | None]:
         yield None
         return
     from infer_opt import ir
-    from infer_opt.calibrate.user_code import load_module, public_functions, running_user_code
+    from infer_opt.calibrate.user_code import load_module, public_functions
 
+    ir.require_graphsurgeon()
     ir.load(model)  # a faulty model is named before any of the user's code runs
     functions = public_functions(load_module(str(script), _CONTRACT))
     if not functions:
         raise InputError(f"`{script}` has no public function", f"write one: {_CONTRACT}")
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / model.name
-        with running_user_code(str(script), _CONTRACT):
-            ir.operate(model, functions, out)
+        ir.operate(model, functions, out, str(script), _CONTRACT)
+        _check(out, model, script)
         yield out
+
+
+def _check(out: Path, model: Path, script: Path) -> None:
+    """Raises InputError where the functions left no model, by the name that the user knows."""
+    from infer_opt import ir
+
+    try:
+        ir.load(out)
+    except InputError as error:
+        message = error.message.replace(str(out), str(model))
+        raise InputError(f"after `{script}`: {message}", f"correct the code; {_CONTRACT}") from error

@@ -8,8 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infer_opt.cli.artifacts import Compiled, open_artifact
-from infer_opt.cli.choices import Json, MaxDrop, MinSqnr, Preprocess, Seed, Threads, budget_number
+from infer_opt.cli.choices import (
+    Json,
+    MaxDrop,
+    MinSqnr,
+    Plugins,
+    Preprocess,
+    Seed,
+    Surgery,
+    Threads,
+    budget_number,
+    load_plugins,
+)
 from infer_opt.cli.output import facts, write_json
+from infer_opt.cli.surgery import operated_model
 from infer_opt.errors import BudgetError, InputError
 
 if TYPE_CHECKING:
@@ -38,6 +50,8 @@ def verify_command(
     preprocess: Preprocess = None,
     max_drop: MaxDrop = None,
     min_sqnr: MinSqnr = None,
+    plugins: Plugins = None,
+    surgery: Surgery = None,
     threads: Threads = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -53,14 +67,18 @@ def verify_command(
     from infer_opt.calibrate.runner import Runner
     from infer_opt.calibrate.samples import load_samples
 
+    load_plugins(plugins)
     compiled = _open(artifact)
     source = _original(compiled, original)
+    _check_surgery(compiled, surgery)
     budget = Budget(max_drop=budget_number("--max-drop", max_drop), min_sqnr=budget_number("--min-sqnr", min_sqnr))
-    model = ir.load(source)
-    samples = load_samples(data or "random", compiled.input_specs(model), preprocess=preprocess, seed=seed)
-    count = threads or compiled.threads
-    reference = Runner(source, f"`{source}`", threads=count)
-    errors = _errors(reference, compiled.runner(count), samples, ir.output_parts(model))
+    with operated_model(source, surgery) as operated:
+        file = operated or source
+        model = ir.load(file)
+        samples = load_samples(data or "random", compiled.input_specs(model), preprocess=preprocess, seed=seed)
+        count = threads or compiled.threads
+        reference = Runner.of_file(file, f"`{source}`", threads=count)
+        errors = _errors(reference, compiled.runner(count), samples, ir.output_parts(model))
     # A range that real inputs gave says nothing of made-up ones, which may lie beyond it: only what is broken counts.
     judged = [error for error in errors if error.broken] if samples.source == "random" else errors
     faults = [*budget.collapses(judged), *budget.faults(errors, None), *budget.unchecked(errors)]
@@ -101,6 +119,22 @@ def _original(compiled: Compiled, given: Path | None) -> Path:
             "name that model with --original MODEL",
         )
     return found
+
+
+def _check_surgery(compiled: Compiled, script: Path | None) -> None:
+    """Raises InputError unless it is the script that the artifact was compiled with, or none for none."""
+    from infer_opt import ir
+
+    entry = compiled.manifest.get("surgery")
+    if entry is None and script is not None:
+        raise InputError(f"`{compiled.folder}` was compiled without --surgery", "leave it out")
+    if entry is None:
+        return
+    made = f"`{compiled.folder}` was compiled after surgery by `{entry['path']}`"
+    if script is None:
+        raise InputError(made, f"pass it with --surgery {entry['path']}")
+    if script.is_file() and ir.file_sha256(script) != entry["sha256"]:
+        raise InputError(f"{made}, and `{script}` is another: its SHA-256 differs", "pass the one of then")
 
 
 def _errors(

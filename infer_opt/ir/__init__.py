@@ -26,6 +26,7 @@ from infer_opt.ir.constants import array, constant, content_bytes, initializer_b
 from infer_opt.ir.counting import Sparsity, Stored, Work, multiply_adds, operators, sparsity, stored
 from infer_opt.ir.edit import (
     add_initializer,
+    all_graphs,
     attribute,
     clone,
     constant_value,
@@ -58,7 +59,7 @@ from infer_opt.ir.references import (
 from infer_opt.ir.save import save, serialize
 from infer_opt.ir.schemas import latest_opset, operator_known
 from infer_opt.ir.shapes import dims, elements, infer_shapes, numpy_dtype, rank
-from infer_opt.ir.surgery import operate
+from infer_opt.ir.surgery import operate, require_graphsurgeon
 from infer_opt.ir.text import text
 
 __all__ = [
@@ -90,6 +91,7 @@ __all__ = [
     "Work",
     "activation_peak",
     "add_initializer",
+    "all_graphs",
     "array",
     "attribute",
     "check_legal",
@@ -129,6 +131,7 @@ __all__ = [
     "registered_references",
     "remove",
     "replace_nodes",
+    "require_graphsurgeon",
     "save",
     "scalar",
     "serialize",

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from infer_opt.ir.edit import all_graphs
+
 __all__ = ["array", "constant", "content_bytes", "initializer_bytes", "is_constant", "scalar"]
 
 
@@ -58,7 +60,7 @@ def initializer_bytes(model: ir.Model) -> int:
     """Bytes of all initializers of a model, subgraphs included."""
     return sum(
         value.const_value.nbytes
-        for graph in model.graphs()
+        for graph in all_graphs(model)
         for value in graph.initializers.values()
         if value.const_value is not None
     )

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from infer_opt.ir.constants import is_constant
-from infer_opt.ir.edit import attribute
+from infer_opt.ir.edit import all_graphs, attribute
 from infer_opt.ir.shapes import dims, elements
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ class Sparsity:
 def operators(model: ir.Model) -> dict[str, int]:
     """Nodes of each operator, subgraphs included, most frequent first; `domain::Operator` outside the standard."""
     counts = Counter(
-        f"{node.domain}::{node.op_type}" if node.domain else node.op_type for graph in model.graphs() for node in graph
+        f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        for graph in all_graphs(model)
+        for node in graph
     )
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
@@ -77,7 +79,7 @@ def stored(model: ir.Model) -> Stored:
 
 
 def _tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
-    for graph in model.graphs():
+    for graph in all_graphs(model):
         yield from (value.const_value for value in graph.initializers.values() if value.const_value is not None)
         yield from (tensor for node in graph if (tensor := _content(node)) is not None)
 
@@ -97,7 +99,7 @@ def multiply_adds(model: ir.Model) -> Work:
     count as unknown: how often they run depends on the input.
     """
     total, unknown = 0, []
-    for graph in model.graphs():
+    for graph in all_graphs(model):
         for node in graph:
             if node.op_type not in _COUNTED or node.domain:
                 continue
@@ -163,7 +165,7 @@ _ZEROS = 2
 
 
 def _weighted(model: ir.Model) -> Iterable[ir.Node]:
-    return (node for graph in model.graphs() for node in graph if node.op_type in _COUNTED and not node.domain)
+    return (node for graph in all_graphs(model) for node in graph if node.op_type in _COUNTED and not node.domain)
 
 
 def _groups_of_four(node: ir.Node) -> np.ndarray | None:

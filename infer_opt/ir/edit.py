@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add_initializer",
+    "all_graphs",
     "attribute",
     "clone",
     "constant_value",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 _ORIGIN = "infer_opt.origin"
+_WITH_SUBGRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
 def clone(model: ir.Model) -> ir.Model:
@@ -55,6 +57,21 @@ def attribute(node: ir.Node, name: str, default: Any = None) -> Any:
     """The plain Python value of an attribute, or `default` where the node has none."""
     attr = node.attributes.get(name)
     return default if attr is None or attr.is_ref() else attr.value
+
+
+def all_graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    """The main graph and every subgraph, outer ones first.
+
+    onnx_ir's own walk looks at every attribute of every node; operators of the standard without subgraphs are passed
+    over here, which matters since every rewrite begins with this walk.
+    """
+    waiting = [model.graph]
+    while waiting:
+        graph = waiting.pop()
+        yield graph
+        for node in graph:
+            if node.op_type in _WITH_SUBGRAPHS or node.domain:
+                waiting.extend(inner_graphs(node))
 
 
 def operator_name(node: ir.Node) -> str:

@@ -7,6 +7,7 @@ import hashlib
 import onnx_ir as ir
 
 from infer_opt.ir.constants import content_bytes
+from infer_opt.ir.edit import all_graphs
 from infer_opt.ir.text import text
 
 __all__ = ["fingerprint"]
@@ -18,7 +19,7 @@ def fingerprint(model: ir.Model) -> str:
     Weights are read one at a time, so a model larger than memory can be fingerprinted.
     """
     digest = hashlib.sha256(text(model, weights=False).encode())
-    for graph in model.graphs():
+    for graph in all_graphs(model):
         for name, value in graph.initializers.items():
             digest.update(name.encode())
             if value.const_value is not None:

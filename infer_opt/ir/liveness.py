@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from infer_opt.ir.edit import inner_graphs
+from infer_opt.ir.edit import all_graphs, inner_graphs
 from infer_opt.ir.shapes import elements
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def activation_peak(model: ir.Model) -> Peak:
     """
     constants = _constants(model)
     unknown = tuple(
-        str(value.name) for graph in model.graphs() for value in _made(graph, constants) if _size(value) is None
+        str(value.name) for graph in all_graphs(model) for value in _made(graph, constants) if _size(value) is None
     )
     return Peak(*_walk(model.graph, constants), unknown)
 
@@ -50,7 +50,7 @@ def activation_peak(model: ir.Model) -> Peak:
 def _constants(model: ir.Model) -> set[ir.Value]:
     """Initializers, defaults of inputs included, and what nodes without subgraphs make of constants alone."""
     found: set[ir.Value] = set()
-    for graph in model.graphs():
+    for graph in all_graphs(model):
         found.update(graph.initializers.values())
         for node in graph:
             reads = [value for value in node.inputs if value is not None]

@@ -11,6 +11,7 @@ from onnx_ir.passes.common import InlinePass
 
 from infer_opt.errors import InputError
 from infer_opt.ir.collector import collection_paused
+from infer_opt.ir.edit import all_graphs
 from infer_opt.ir.names import Names
 from infer_opt.ir.proto import graphs_of, parse
 from infer_opt.ir.shapes import infer_shapes
@@ -98,7 +99,7 @@ def _name_everything(model: ir.Model) -> None:
     fixed = {*model.graph.inputs, *model.graph.outputs}
     seen = {str(value.name) for value in fixed}
     seen_nodes: set[str] = set()
-    for graph in model.graphs():
+    for graph in all_graphs(model):
         values = [*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)]
         for value in values:
             if value not in fixed:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from infer_opt.ir.edit import all_graphs
+
 if TYPE_CHECKING:
     import onnx_ir as ir
 
@@ -19,7 +21,7 @@ class Names:
     def __init__(self, model: ir.Model) -> None:
         self._taken: set[str] = set()
         self._next: dict[str, int] = {}
-        for graph in model.graphs():
+        for graph in all_graphs(model):
             self._taken.update(value.name for value in graph.inputs if value.name)
             self._taken.update(graph.initializers)
             for node in graph:

@@ -78,7 +78,7 @@ def external_file(tensor: onnx.TensorProto, path: Path) -> Path:
     Raises:
         InputError: it lies outside the model's folder, or is not there.
     """
-    location = {entry.key: entry.value for entry in tensor.external_data}.get("location", "")
+    location: str = {entry.key: entry.value for entry in tensor.external_data}.get("location", "")
     where = f"`{path}`: external data of tensor `{tensor.name}`"
     file = path.parent / location
     if not location or Path(location).is_absolute() or not file.resolve().is_relative_to(path.parent.resolve()):

@@ -8,6 +8,7 @@ import onnx
 import onnx_ir as ir
 
 from infer_opt.ir.constants import initializer_bytes
+from infer_opt.ir.edit import all_graphs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,7 @@ def save(model: ir.Model, path: Path) -> list[Path]:
 def serialize(model: ir.Model) -> bytes:
     """The bytes of a model of less than 2 GiB, all weights inside."""
     copy = _self_contained(model)
-    for graph in copy.graphs():
+    for graph in all_graphs(copy):
         for value in graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
                 value.const_value = ir.Tensor(value.const_value.numpy(), name=value.name)
@@ -54,7 +55,7 @@ def _self_contained(model: ir.Model) -> ir.Model:
     CPUs, which costs a BERT encoder 14 % (docs/decisions/0001-no-inner-annotations.md).
     """
     copy = model.clone()
-    for graph in copy.graphs():
+    for graph in all_graphs(copy):
         for node in graph:
             for value in node.outputs:
                 if not value.is_graph_output():

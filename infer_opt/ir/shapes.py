@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from infer_opt.ir.edit import all_graphs
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -17,6 +19,7 @@ __all__ = ["dims", "elements", "infer_shapes", "numpy_dtype", "rank"]
 # From opset 14 on, onnx follows a Reshape to a computed shape; no other shape is inferred differently.
 _OPSET_BEFORE_COMPUTED_RESHAPE = 13
 _LONGEST_VECTOR = 1_000_000  # elements; nothing that decides a shape is as long
+_MADE_UP = "unk__"  # how onnx begins the symbol of a dimension that it could not infer
 _SMALL_BYTES = 1024  # larger constants never decide a shape, and would be copied through protobuf for nothing
 
 
@@ -71,7 +74,7 @@ def infer_shapes(model: ir.Model, *, outputs: bool = False) -> None:
     if not any(_is_long_vector(item) for item in found.values()):
         found = _inferred(proto, data_prop=True)
     kept = {*model.graph.inputs, *(() if outputs else model.graph.outputs)}
-    for graph in model.graphs():
+    for graph in all_graphs(model):
         values = [value for value in graph.inputs if graph is not model.graph]
         values.extend(value for node in graph for value in node.outputs)
         for value in values:
@@ -81,6 +84,7 @@ def infer_shapes(model: ir.Model, *, outputs: bool = False) -> None:
 
 def _without_weights(model: ir.Model) -> onnx.ModelProto:
     copy = model.clone()
+    _forget_made_up_symbols(copy)
     for name, value in list(copy.graph.initializers.items()):
         tensor = value.const_value
         if tensor is not None and tensor.nbytes > _SMALL_BYTES:
@@ -90,6 +94,16 @@ def _without_weights(model: ir.Model) -> onnx.ModelProto:
             if not value.is_graph_input():
                 copy.graph.inputs.append(value)
     return ir.serde.serialize_model(copy)
+
+
+def _forget_made_up_symbols(model: ir.Model) -> None:
+    """What an earlier inference did not know, this one may; a symbol that stood for it would be kept."""
+    for graph in all_graphs(model):
+        for value in (value for node in graph for value in node.outputs if value.shape is not None):
+            shape = dims(value) or ()
+            if any(isinstance(size, str) and size.startswith(_MADE_UP) for size in shape):
+                known = [None if isinstance(size, str) and size.startswith(_MADE_UP) else size for size in shape]
+                value.shape = ir.Shape(known)
 
 
 def _inferred(proto: onnx.ModelProto, *, data_prop: bool) -> dict[str, onnx.TypeProto]:

@@ -6,23 +6,31 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from infer_opt import ir
-from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
+from infer_opt.passes.engine.base import Outcome, Pass
+from infer_opt.passes.engine.fixpoint import until_settled
 from infer_opt.passes.engine.plugins import registered_rules
 from infer_opt.passes.engine.rules import apply_rules
 from infer_opt.passes.rewrites.activations import ACTIVATION_RULES
 from infer_opt.passes.rewrites.affine import AFFINE_RULES
+from infer_opt.passes.rewrites.arithmetic import ARITHMETIC_RULES, FINAL_RULES
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers
 from infer_opt.passes.rewrites.matrix_products import MATRIX_RULES
+from infer_opt.passes.rewrites.no_ops import remove_no_ops
 from infer_opt.passes.rewrites.normalizations import NORMALIZATION_RULES
 from infer_opt.passes.rewrites.padding import PADDING_RULES
 
 __all__ = ["RULES", "Fuse"]
 
 # In this order at each node: a Pad hides nothing from the other rules.
-RULES = (*PADDING_RULES, *ACTIVATION_RULES, *NORMALIZATION_RULES, *AFFINE_RULES, *MATRIX_RULES)
-
-_MOST_ROUNDS = 8
+RULES = (
+    *PADDING_RULES,
+    *ACTIVATION_RULES,
+    *NORMALIZATION_RULES,
+    *AFFINE_RULES,
+    *MATRIX_RULES,
+    *ARITHMETIC_RULES,
+)
 
 
 @dataclass(frozen=True)
@@ -39,16 +47,11 @@ class Fuse(Pass):
 
     def apply(self, model: ir.Model) -> Outcome:
         """Apply the table until nothing fires."""
-        changes: list[Change] = []
-        misses: list[Miss] = []
-        for _ in range(_MOST_ROUNDS):
-            found = list(apply_rules(model, (*registered_rules(), *RULES)))
-            misses = [item for item in found if isinstance(item, Miss)]
-            new = [item for item in found if isinstance(item, Change)]
-            changes += new
-            if not new:
-                break
+        fused = until_settled(model, [lambda graph: apply_rules(graph, (*registered_rules(), *RULES))])
+        final = until_settled(model, [lambda graph: apply_rules(graph, FINAL_RULES)])
+        changes = [*fused.changes, *final.changes]
         if changes:
+            changes += remove_no_ops(model)
             changes += remove_dead_code(model)
             changes += merge_equal_initializers(model)
-        return Outcome(tuple(changes), tuple(misses))
+        return Outcome(tuple(changes), (*fused.misses, *final.misses))

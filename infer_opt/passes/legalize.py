@@ -47,7 +47,7 @@ class Legalize(Pass):
 def _raise(model: ir.Model, current: int, wanted: int) -> Iterator[Change]:
     names = ir.Names(model)
     for version in range(current + 1, wanted + 1):
-        for graph in model.graphs():
+        for graph in ir.all_graphs(model):
             for node in tuple(graph):
                 if _WITHOUT_ADAPTER.get(node.op_type, 0) == version and not node.domain:
                     raise InputError(
@@ -57,14 +57,14 @@ def _raise(model: ir.Model, current: int, wanted: int) -> Iterator[Change]:
                 adapt = ADAPTERS.get((node.op_type, version)) if not node.domain else None
                 if adapt is not None and adapt(node, names):
                     yield Change("raise opset", ir.origin(node), f"{node.op_type} to opset {version}")
-    for graph in model.graphs():
+    for graph in ir.all_graphs(model):
         if "" in graph.opset_imports:
             graph.opset_imports[""] = wanted
     yield Change("raise opset", (), f"{current} to {wanted}")
 
 
 def _drop_unused_domains(model: ir.Model) -> Iterator[Change]:
-    used = {node.domain for graph in model.graphs() for node in graph} | {""}
+    used = {node.domain for graph in ir.all_graphs(model) for node in graph} | {""}
     for domain in sorted(model.opset_imports.keys() - used):
         del model.opset_imports[domain]
         yield Change("unused opset domain", (), domain)

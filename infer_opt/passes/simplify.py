@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 from infer_opt import ir
 from infer_opt.errors import UsageError
 from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
+from infer_opt.passes.engine.fixpoint import until_settled
 from infer_opt.passes.engine.rules import apply_rules
+from infer_opt.passes.rewrites.branches import take_constant_branches
 from infer_opt.passes.rewrites.casts import shorten_cast_chains
 from infer_opt.passes.rewrites.concats import flatten_concats
 from infer_opt.passes.rewrites.constant_nodes import lift_constant_nodes
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = ["Simplify"]
-
-_MOST_ROUNDS = 8  # each round is linear; real models settle after two or three
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class Simplify(Pass):
         rewrites: tuple[Callable[[ir.Model], Iterable[Change | Miss]], ...] = (
             lift_constant_nodes,  # first: everything after it looks for weights among initializers
             lambda graph: fold_constants(graph, self.fold_limit),
+            take_constant_branches,
             remove_no_ops,
             shorten_cast_chains,
             merge_reshapes,
@@ -64,14 +65,5 @@ class Simplify(Pass):
             merge_equal_nodes,
             remove_dead_code,
         )
-        changes: list[Change] = []
-        misses: list[Miss] = []
-        for _ in range(_MOST_ROUNDS):
-            found = [item for rewrite in rewrites for item in rewrite(model)]
-            misses = [item for item in found if isinstance(item, Miss)]
-            new = [item for item in found if isinstance(item, Change)]
-            changes += new
-            if not new:
-                break
-            ir.infer_shapes(model)  # folded shapes fix dimensions that the next round can use
-        return Outcome(tuple(changes), tuple(misses))
+        # Folded shapes fix dimensions that the next round can use.
+        return until_settled(model, rewrites, between=ir.infer_shapes)

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 from infer_opt.errors import UsageError, nearest
 from infer_opt.profiles.inheritance import inherit
 from infer_opt.profiles.rules import rule_faults
-from infer_opt.profiles.schema import Profile
+from infer_opt.profiles.schema import RESERVED, Profile
 from infer_opt.profiles.tables import Fault, faults, key_types
 from infer_opt.profiles.toml_files import Table
 
@@ -56,6 +56,8 @@ def _settable(key: str, text: str) -> Any:
         raise UsageError(f"{option}: unknown key `{key}`", hint)
     if key in ("source", "unknown"):
         raise UsageError(f"{option}: `{key}` follows from the other keys", f"remove `--set {key}`")
+    if key in RESERVED:
+        raise UsageError(f"{option}: `{key}` is {RESERVED[key]}", f"remove `--set {key}`")
     if is_dataclass(kind):
         inner = ", ".join(f"`{name}`" for name in known if name.startswith(f"{key}."))
         raise UsageError(f"{option}: `{key}` is a table", f"set one of {inner}")

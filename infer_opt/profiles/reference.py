@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, cast, get_type_hints
 
-from infer_opt.profiles.schema import ProfileFile
+from infer_opt.profiles.schema import RESERVED, ProfileFile
 from infer_opt.profiles.tables import key_types, shown, wanted
 
 __all__ = ["key_table"]
@@ -22,8 +22,9 @@ def _rows(cls: type[Any], table: str) -> Iterator[str]:
     meanings = get_type_hints(cls, include_extras=True)
     for item in fields(cls):
         kind = kinds[item.name]
-        (meaning,) = meanings[item.name].__metadata__
-        yield f"| `{table}{item.name}` | {wanted(kind)} | {_default(item)} | {meaning} |"
+        key = f"{table}{item.name}"
+        meaning = "; ".join((*meanings[item.name].__metadata__, *filter(None, [RESERVED.get(key)])))
+        yield f"| `{key}` | {wanted(kind)} | {_default(item)} | {meaning} |"
         if isinstance(kind, type) and is_dataclass(kind):
             yield from _rows(kind, f"{table}{item.name}.")
 

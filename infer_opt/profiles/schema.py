@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Annotated, Literal, TypeAlias
 
 __all__ = [
+    "RESERVED",
     "ActivationType",
     "Confidence",
     "Dialect",
@@ -98,7 +100,10 @@ class Profile:
     hw_revision: Annotated[str | None, "hardware revision of the board"] = None
     arch: Annotated[str | None, "processor architecture"] = None
     compute_capability: Annotated[str | None, "CUDA compute capability"] = None
-    isa: Annotated[tuple[str, ...], "instruction-set extensions that kernels can use"] = ()
+    isa: Annotated[
+        tuple[str, ...],
+        "instruction-set extensions of the CPU; latency counts on hosts that have them and the same INT8 kernels",
+    ] = ()
     cores: Annotated[int | None, "CPU cores, streaming multiprocessors or NPU cores"] = None
     threads: Annotated[int, "threads for planning and `bench` unless `--threads` is given"] = 1
     memory_mb: Annotated[int | None, "memory that a model can use, MiB"] = None
@@ -136,3 +141,31 @@ class ProfileFile(Profile):
         str | None, "profile to start from: a shipped name, or the path of a `.toml` relative to this file"
     ] = None
     abstract: Annotated[bool, "true for a file that is only extended, never a target"] = False
+
+
+_COST = "not used yet: the cost model, for devices that cannot be timed here"
+
+RESERVED: Mapping[str, str] = MappingProxyType(
+    {
+        "soc": "not used yet: `doctor`, to recognise the device it runs on",
+        "hw_revision": "not used yet: `verify`, to refuse the artifact of another revision",
+        "compute_capability": "not used yet: the TensorRT backend, to know which kernels the GPU has",
+        "cores": _COST,
+        "memory_mb": "not used yet: `compile`, to refuse a model that does not fit",
+        "unified_memory": _COST,
+        "bandwidth_gbs": _COST,
+        "peak": _COST,
+        "peak.fp32_gflops": _COST,
+        "peak.fp16_tflops": _COST,
+        "peak.int8_tops": _COST,
+        "peak.sparse_int8_tops": _COST,
+        "sparse_2_4": "not used yet: `compile`, to try sparse kernels",
+        "dynamic_shapes": "not used yet: `compile`, to refuse dynamic inputs where the device needs fixed ones",
+        "runtime.name": "not used yet: `doctor`, to look for the runtime on the device",
+        "dialect.weight_symmetric": "not used yet: the planner, which makes all weights symmetric",
+        "dialect.output_q": "not used yet: the TensorRT writer, to leave outputs float that no INT8 kernel reads",
+        "unknown": "not used yet: the cost model, to say which figures it does without",
+        "confidence": "not used yet: the report, to say how far the profile can be trusted",
+    }
+)
+"""Keys that profiles may state and that nothing reads yet, each with what will; `--set` refuses them."""

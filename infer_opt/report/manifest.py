@@ -32,6 +32,7 @@ class Manifest:
     run: dict[str, Any]
     interface: ir.Interface
     checked: str
+    surgery: dict[str, str] | None = None
 
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:
@@ -45,6 +46,7 @@ def write_manifest(manifest: Manifest, folder: Path) -> None:
         "model": manifest.model,
         "files": entries,
         "source": manifest.source,
+        "surgery": manifest.surgery,
         "calib": manifest.calib,
         "profile": manifest.profile,
         "pipeline": manifest.pipeline,

@@ -66,6 +66,7 @@ class Report:
     warnings: tuple[str, ...]
     budget_faults: tuple[str, ...]
     stages: Mapping[str, float] = field(default_factory=dict)
+    surgery: dict[str, str] | None = None
 
     @property
     def best(self) -> Judged:
@@ -83,6 +84,7 @@ class Report:
         return {
             "schema": SCHEMA,
             "source": self.source,
+            "surgery": self.surgery,
             "target": self.target,
             "artifact": self.out,
             "pipeline": self.pipeline,
@@ -137,7 +139,7 @@ def error_table(error: OutputError) -> dict[str, Any]:
         "unequal": error.unequal,
         "elements": error.elements,
         "agreement": error.agreement,
-        "divergence_nats": error.divergence / error.rows if error.rows else None,
+        "divergence_nats": None if error.agreement is None else error.divergence / error.rows,
     }
 
 

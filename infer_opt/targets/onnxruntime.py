@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING
 from infer_opt import ir
 from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.target import Artifact
-from infer_opt.targets.host import host_isa
+from infer_opt.targets.host import unlike_host
 from infer_opt.targets.qdq import write_qdq
 from infer_opt.targets.regions import find_regions
-from infer_opt.targets.support import refuse_newer_opset, refuse_unsupported
+from infer_opt.targets.support import refuse_newer_opset, refuse_unsupported, stand_ins
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -62,7 +61,7 @@ class OnnxRuntimeTarget:
         written = ir.save(write_qdq(model, plan), folder / _MAIN)
         here = self.timed_here()
         doubts = [] if here is None else [f"run here with other kernels than the device's: {here}"]
-        doubts += [f"`{name}` ran as its reference, not as its kernel" for name in ir.referenced_operators(model)]
+        doubts += stand_ins(model)
         return Artifact(
             main=_MAIN,
             files=tuple(path.name for path in written),
@@ -77,11 +76,8 @@ class OnnxRuntimeTarget:
         return Runner.of_file(folder / artifact.main, threads=threads, signed=signed)
 
     def timed_here(self) -> str | None:
-        """None where this host's CPU has every instruction-set extension that the profile names."""
-        if self.profile.arch is not None and self.profile.arch.replace("-", "_") != platform.machine():
-            return f"the profile is for {self.profile.arch}, this host is {platform.machine()}"
-        missing = [name for name in self.profile.isa if name not in host_isa()]
-        return f"this host's CPU lacks {', '.join(missing)}" if missing else None
+        """None where this host's CPU has the INT8 kernels of the profile's."""
+        return unlike_host(self.profile)
 
 
 @cache

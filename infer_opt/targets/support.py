@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from infer_opt.profiles import Profile
 
-__all__ = ["refuse_newer_opset", "refuse_unsupported"]
+__all__ = ["refuse_newer_opset", "refuse_unsupported", "stand_ins"]
 
 
 def refuse_unsupported(
@@ -27,7 +27,7 @@ def refuse_unsupported(
         InputError: for the first node of an operator that `supported` refuses.
     """
     passed = {*allowed, *ir.registered_references()}
-    nodes = (node for graph in model.graphs() for node in graph)
+    nodes = (node for graph in ir.all_graphs(model) for node in graph)
     refused = [node for node in nodes if not supported(node) and ir.operator_name(node) not in passed]
     if not refused:
         return
@@ -36,6 +36,14 @@ def refuse_unsupported(
     kinds = sorted({node.op_type for node in refused} - {first.op_type})
     others = f" ({len(refused) - 1} more nodes: {', '.join(kinds) or first.op_type})" if len(refused) > 1 else ""
     raise InputError(f"node `{first.name}`: {backend} has no operator `{operator}`{others}", hint)
+
+
+def stand_ins(model: ir.Model) -> list[str]:
+    """What of the custom operators in an artifact could not be checked here, as its `unchecked` says it."""
+    return [
+        f"the kernel of `{name}` was not run: on this host its reference stands for it"
+        for name in ir.referenced_operators(model)
+    ]
 
 
 def refuse_newer_opset(model: ir.Model, profile: Profile) -> None:

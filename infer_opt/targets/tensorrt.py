@@ -15,7 +15,7 @@ from infer_opt import ir
 from infer_opt.calibrate.plan import Region
 from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.target import Artifact
-from infer_opt.targets.support import refuse_newer_opset, refuse_unsupported
+from infer_opt.targets.support import refuse_newer_opset, refuse_unsupported, stand_ins
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -88,6 +88,7 @@ class TensorRTTarget:
             unchecked=(
                 f"no engine was built: run build.sh on the {self.profile.name}",
                 "operators were checked by name against TensorRT's list, not by its parser",
+                *stand_ins(model),
             ),
         )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -19,7 +17,24 @@ def with_sqnr(decibels: float, name: str = "boxes") -> OutputError:
 def classes(agreeing: int, rows: int, *, decibels: float = 40.0, divergence: float = 0.0) -> OutputError:
     """Class scores of which so many rows agree; the divergence is that of a row."""
     error = with_sqnr(decibels, "logits")
-    error.class_scores, error.rows, error.agreeing, error.divergence = True, rows, agreeing, divergence * rows
+    error.rows, error.agreeing, error.divergence, error.peaks = rows, agreeing, divergence * rows, rows
+    return error
+
+
+def with_weakest(decibels: float) -> OutputError:
+    """Boxes of 640 pixels beside scores around 1, of which so many dB are left: far more all together."""
+    error = OutputError("boxes")
+    noise = 10 ** (-decibels / 20)
+    error.add(np.array([[640, 1], [640, -1]], np.float32), np.array([[640, 1 + noise], [640, -1 - noise]], np.float32))
+    assert error.sqnr > 50
+    return error
+
+
+def broken() -> OutputError:
+    """Class scores with a NaN, of which the largest is the original's all the same."""
+    error = OutputError("logits")
+    error.add(np.array([[0.9, 0.1]], np.float32), np.array([[np.nan, 0.1]], np.float32))
+    assert error.agreement == 1.0
     return error
 
 
@@ -48,8 +63,10 @@ def reshaped() -> OutputError:
         (classes(100, 100, decibels=9.5), "output `logits` keeps 9.5 dB, under 10 dB"),
         (integers(0), None),
         (integers(3), "3 of 50 elements of output `top` differ"),
-        (reshaped(), "output `boxes` has another shape"),
-        (OutputError("boxes", signal=1.0, noise=math.inf), "output `boxes` keeps -200.0 dB, under 30 dB"),
+        (with_weakest(20.1), None),
+        (with_weakest(19.9), "output `boxes` keeps 19.9 dB at axis 1, index 1, under 20 dB"),
+        (reshaped(), "output `boxes` has another shape than the original's"),
+        (broken(), "output `logits` has NaN or Inf in other places than the original"),
     ],
 )
 def test_the_defaults_refuse(error: OutputError, reason: str | None) -> None:
@@ -64,13 +81,63 @@ def test_stated_limits_take_the_place_of_the_defaults() -> None:
     assert Budget(max_drop=0.1).refuses([classes(95, 100)]) is None
     assert Budget(max_drop=0.01).refuses([classes(95, 100)]) == "output `logits` loses 0.050 of --max-drop 0.01"
     assert Budget(min_sqnr=20).refuses([classes(50, 100, decibels=25)]) is None
+    assert Budget(min_sqnr=50).refuses([with_weakest(0)]) is None
 
 
-@pytest.mark.parametrize("error", [with_sqnr(5), integers(1), reshaped()])
+@pytest.mark.parametrize("error", [with_sqnr(5), with_weakest(5), integers(1), reshaped(), broken()])
 def test_an_output_that_no_limit_speaks_of_is_judged_by_the_defaults(error: OutputError) -> None:
-    """A drop in accuracy says nothing of boxes, integers and shapes: they must not pass unjudged."""
+    """A drop in accuracy says nothing of boxes, integers, shapes and NaN: they must not pass unjudged."""
     assert Budget(max_drop=0.5).refuses([classes(100, 100), error]) is not None
     assert Budget(max_drop=0.5).refuses([classes(100, 100)]) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (with_sqnr(20.1), None),
+        (with_sqnr(19.9), "output `boxes` collapsed: it keeps 19.9 dB, under 20 dB"),
+        (classes(50, 100), None),
+        (classes(49, 100), "output `logits` collapsed: its top class agrees on 49.0% of samples, under 50%"),
+        (classes(100, 100, decibels=10.1), None),
+        (classes(100, 100, decibels=9.9), "output `logits` collapsed: it keeps 9.9 dB, under 10 dB"),
+        (integers(50), None),
+        (reshaped(), "output `boxes` has another shape than the original's"),
+        (broken(), "output `logits` has NaN or Inf in other places than the original"),
+    ],
+)
+def test_a_collapse_is_told_without_any_limit(error: OutputError, words: str | None) -> None:
+    """Far below what the defaults refuse, since no order of a precision covers it."""
+    assert Budget().collapses([with_sqnr(60), error]) == ([] if words is None else [words])
+    assert Budget(min_speedup=2).collapses([error]) == ([] if words is None else [words])
+
+
+def test_a_stated_limit_takes_the_place_of_the_collapse() -> None:
+    """Whoever states 10 dB has said what is of use; --max-drop still says nothing of boxes."""
+    assert Budget(min_sqnr=10).collapses([with_sqnr(15), classes(40, 100, decibels=15)]) == []
+    assert Budget(max_drop=0.7).collapses([classes(40, 100)]) == []
+    assert len(Budget(max_drop=0.7).collapses([classes(40, 100), with_sqnr(15)])) == 1
+
+
+@pytest.mark.parametrize("error", [reshaped(), broken()])
+def test_no_stated_limit_allows_what_is_broken(error: OutputError) -> None:
+    """However loose it is."""
+    loose = Budget(max_drop=1.0, min_sqnr=-300)
+    assert loose.collapses([error]) == [f"output `{error.name}` {error.broken}"]
+    assert loose.refuses([error]) == f"output `{error.name}` {error.broken}"
+
+
+@pytest.mark.parametrize(
+    ("budget", "stated"),
+    [
+        (Budget(), False),
+        (Budget(min_speedup=2), False),
+        (Budget(max_drop=0.0), True),
+        (Budget(min_sqnr=0.0), True),
+    ],
+)
+def test_a_limit_on_errors_may_be_stated(budget: Budget, *, stated: bool) -> None:
+    """A speed-up is none, and 0 is one."""
+    assert budget.stated == stated
 
 
 def test_an_integer_output_is_not_judged_by_its_noise() -> None:

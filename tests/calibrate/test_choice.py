@@ -48,9 +48,7 @@ def test_ratios_of_rounds_decide_and_not_pooled_medians() -> None:
 def test_the_words_say_what_was_measured() -> None:
     """The winner's speed-up, that it was measured, and those of the others."""
     _, why = choose([judged("fp32", 1.25), judged("int8", 2.346), judged("original", 0.997)], None)
-    assert why == (
-        "int8 is fastest of what is right enough: 2.35x the original (measured); fp32 1.25x, original 1.00x"
-    )
+    assert why == ("int8 is fastest of what is right enough: 2.35x the original (measured); fp32 1.25x, original 1.00x")
 
 
 def test_what_is_refused_cannot_win() -> None:

@@ -169,7 +169,11 @@ def test_a_weight_that_is_no_number_keeps_its_region_in_float(
     tmp_path: Path, op: str, inputs: str, culprit: str, bad: float
 ) -> None:
     """One element of a weight or a bias is enough, also where nothing watches the output; others are quantized."""
-    constants = {"v": normal(16, 8, 1, 1) if op == "Conv" else normal(8, 16), "u": normal(16, seed=1), "w": normal(8, 4)}
+    constants = {
+        "v": normal(16, 8, 1, 1) if op == "Conv" else normal(8, 16),
+        "u": normal(16, seed=1),
+        "w": normal(8, 4),
+    }
     constants[culprit].flat[3] = bad
     network = Network(
         f"net (float[5,8] x, float[1,8,4,4] i) => (float[] y, float[5,4] z) {{ y = {op}({inputs}) z = MatMul(x, w) }}",

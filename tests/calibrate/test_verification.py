@@ -38,8 +38,21 @@ def test_errors_are_those_of_all_samples_together() -> None:
     y, top = found["rounded"]
     assert y.sqnr == pytest.approx(sqnr(everything @ WEIGHT, everything @ WEIGHT.round(1)), abs=1e-3)
     classes = [(everything @ weight).argmax(1) for weight in (WEIGHT, WEIGHT.round(1))]
-    assert y.agreement == pytest.approx((classes[0] == classes[1]).mean())
+    assert y.agreement is None
     assert top.unequal == (classes[0] != classes[1]).sum()
+
+
+def test_agreement_is_that_of_all_samples_together() -> None:
+    """Of a softmax, over feeds of different sizes; rounding to tens changes some of the classes."""
+    text = "net (float[N,4] x) => (float[N,3] y) { z = MatMul(x, w) y = Softmax<axis=1>(z) }"
+    coarse = WEIGHT.round(0)
+    feeds: list[Feed] = [{"x": normal(rows, 4, seed=rows)} for rows in (1, 5, 20)]
+    original, rounded = (runner(Network(text, {"w": weight})) for weight in (WEIGHT, coarse))
+    [y] = compare(original, {"rounded": rounded}, feeds)["rounded"]
+    everything = np.concatenate([feed["x"] for feed in feeds])
+    same = (everything @ WEIGHT).argmax(1) == (everything @ coarse).argmax(1)
+    assert 0.5 < same.mean() < 1
+    assert y.agreement == same.mean()
 
 
 def test_outputs_are_matched_by_name() -> None:
@@ -83,6 +96,37 @@ def test_a_candidate_that_does_not_run_is_named() -> None:
     feeds: list[Feed] = [{"x": normal(3)}, {"x": normal(4)}]
     with pytest.raises(RunError, match=r"^the candidate fails on sample 1: node `flat` \(Reshape\)"):
         compare(runner(original), {"fixed": runner(fixed)}, feeds)
+
+
+def test_a_candidate_that_fails_on_a_feed_is_left_out_with_the_reason() -> None:
+    """The others are compared on every feed; the failures of earlier stages stay."""
+    original = Network("net (float[N] x) => (float[N] y) { y = Neg(x) }")
+    fixed = Network("net (float[N] x) => (float[N] y) { [flat] z = Reshape(x, s) y = Neg(z) }", {"s": np.array([3])})
+    feeds: list[Feed] = [{"x": normal(3)}, {"x": normal(4)}, {"x": normal(3)}]
+    failures, steps = {"earlier": "no kernel"}, []
+    found = compare(
+        runner(original),
+        {"fixed": runner(fixed), "same": runner(original)},
+        feeds,
+        "row {}".format,
+        failures=failures,
+        advance=lambda: steps.append(1),
+    )
+    assert list(found) == ["same"]
+    assert (found["same"][0].elements, found["same"][0].sqnr) == (10, EXACT_DB)
+    assert list(failures) == ["earlier", "fixed"]
+    assert failures["earlier"] == "no kernel"
+    assert failures["fixed"].startswith("the candidate fails on row 1: node `flat` (Reshape): ")
+    assert len(steps) == 3
+
+
+def test_an_original_that_fails_is_nobody_elses_failure() -> None:
+    """Also where the failures of candidates are gathered."""
+    fixed = Network("net (float[N] x) => (float[N] y) { [flat] z = Reshape(x, s) y = Neg(z) }", {"s": np.array([3])})
+    failures: dict[str, str] = {}
+    with pytest.raises(RunError, match="node `flat`"):
+        compare(runner(fixed), {"fixed": runner(fixed)}, [{"x": normal(4)}], failures=failures)
+    assert failures == {}
 
 
 def test_each_sample_is_one_step_of_progress() -> None:

@@ -16,9 +16,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from infer_opt.cli.main import run
+from tests.hosts import target_here
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
-TARGET = "x86-avx2"
 KIT = {"net.onnx", "fixed.onnx", "calib.npz", "compiled"}
 
 
@@ -65,9 +65,26 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_net(folder / "fixed.onnx", batch=1)
     samples = np.random.default_rng(1).standard_normal((32, 3, 8, 8)).astype(np.float32)
     np.savez(folder / "calib.npz", x=samples)
-    options = ["--target", TARGET, "--calib", str(folder / "calib.npz"), "--precision", "int8"]
+    options = ["--target", target_here(), "--calib", str(folder / "calib.npz"), "--precision", "int8"]
     assert run(["compile", str(folder / "net.onnx"), *options, "--out", str(folder / "compiled")]) == 0
     return folder
+
+
+@pytest.fixture
+def loud(tmp_path: Path) -> tuple[str, str]:
+    """A model that INT8 ruins, and its samples: one input is a thousand times the others and weighs nothing."""
+    random = np.random.default_rng(0)
+    weight = random.standard_normal((8, 4)).astype(np.float32)
+    weight[0] = 0
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], "product")
+    graph = helper.make_graph([node], "loud", [x], [y], [numpy_helper.from_array(weight, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), "loud.onnx")
+    samples = random.standard_normal((16, 8)).astype(np.float32)
+    samples[:, 0] *= 1000
+    np.savez(tmp_path / "loud.npz", x=samples[:, np.newaxis])
+    return "loud.onnx", "loud.npz"
 
 
 @pytest.fixture

@@ -12,15 +12,18 @@ import onnx.parser
 import onnxruntime
 import pytest
 
-TARGET = ("--target", "x86-avx2")
+from tests.hosts import load, target_here
+
+TARGET = ("--target", target_here())
+MADE = f"net-{load(target_here()).name}"  # the folder, where no option names it
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 
 
 def test_the_artifact_is_whole_and_right(infer_opt: Callable, fits: Callable, kit: Path) -> None:
     """The path alone on stdout; manifest and report fit their schemas; the artifact gives the original's classes."""
     ran = infer_opt("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--precision", "int8")
-    assert (ran.code, ran.out) == (0, "net-x86-avx2\n")
-    folder = Path("net-x86-avx2")
+    assert (ran.code, ran.out) == (0, f"{MADE}\n")
+    folder = Path(MADE)
     assert sorted(file.name for file in folder.iterdir()) == ["manifest.json", "model.onnx", "report.json"]
     fits("report", json.loads((folder / "report.json").read_text()))
     fits("manifest", json.loads((folder / "manifest.json").read_text()))
@@ -59,8 +62,8 @@ def test_json_is_the_report(infer_opt: Callable, fits: Callable) -> None:
     """One document on stdout, the same as report.json; the summary stays on stderr."""
     ran = infer_opt("compile", "net.onnx", *TARGET, "--json")
     fits("report", ran.json)
-    assert ran.json == json.loads(Path("net-x86-avx2/report.json").read_text())
-    assert "artifact  net-x86-avx2" in ran.err
+    assert ran.json == json.loads(Path(MADE, "report.json").read_text())
+    assert f"artifact  {MADE}" in ran.err
 
 
 def test_a_missed_budget_is_code_3_and_leaves_the_artifact(infer_opt: Callable, fits: Callable) -> None:
@@ -71,17 +74,48 @@ def test_a_missed_budget_is_code_3_and_leaves_the_artifact(infer_opt: Callable, 
     fits("report", ran.json)
     assert len(ran.json["budget_faults"]) == 2
     error = ran.err.splitlines()[-2]
-    assert error.startswith("error: the budget is missed by `net-x86-avx2`: ")
+    assert error.startswith(f"error: the budget is missed by `{MADE}`: ")
     for fault, option in zip(ran.json["budget_faults"], ("--min-sqnr 190", "--min-speedup 1000"), strict=True):
         assert option in fault
         assert fault in error
-    assert Path("net-x86-avx2/manifest.json").is_file()
+    assert Path(MADE, "manifest.json").is_file()
 
 
 def test_a_budget_that_holds_is_code_0(infer_opt: Callable) -> None:
     """The same command line, with limits that are met."""
-    budget = ("--min-sqnr", "10", "--max-drop", "0.5", "--min-speedup", "0.01")
+    budget = ("--min-sqnr", "10", "--min-speedup", "0.01")
     assert infer_opt("compile", "net.onnx", *TARGET, "--calib", "calib.npz", *budget).code == 0
+    samples = DIGITS.parent / "calib.npz"
+    assert infer_opt("compile", DIGITS, *TARGET, "--calib", samples, *budget, "--max-drop", "0.5").code == 0
+
+
+def test_a_limit_that_nothing_can_check_is_code_3(infer_opt: Callable) -> None:
+    """Five numbers of any size are no class scores: nobody knows what their largest means."""
+    ran = infer_opt("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--max-drop", "0.5")
+    assert ran.code == 3
+    assert "--max-drop cannot be checked: no output with class scores was compared" in ran.err
+    assert Path(MADE, "manifest.json").is_file()
+
+
+def test_an_output_that_collapsed_is_code_3_without_any_budget(infer_opt: Callable, loud: tuple[str, str]) -> None:
+    """An order of INT8 does not cover it; a limit that allows it does."""
+    model, samples = loud
+    order = ("compile", model, *TARGET, "--calib", samples, "--precision", "int8", "--out", "made")
+    ran = infer_opt(*order)
+    assert (ran.code, ran.out) == (3, "made\n")
+    assert "error: the budget is missed by `made`: output `y` collapsed: it keeps " in ran.err
+    assert Path("made/manifest.json").is_file()
+    assert infer_opt(*order, "--force", "--min-sqnr=-50").code == 0
+    assert infer_opt("compile", model, *TARGET, "--calib", samples, "--out", "made", "--force").code == 0
+
+
+def test_explain_says_where_no_pass_made_the_artifact(infer_opt: Callable) -> None:
+    """The original wins where graph passes miss the budget: then they have nothing to tell, and that is said."""
+    ran = infer_opt("compile", DIGITS, *TARGET, "--min-sqnr", "190", "--explain", "fuse")
+    assert ": original, " in ran.err.splitlines()[0]
+    lines = [line.strip() for line in ran.err.splitlines()]
+    assert lines[lines.index("passes:") + 1].startswith("none made the artifact: original is fastest of ")
+    assert "fuse:" not in lines
 
 
 def test_several_targets(infer_opt: Callable, fits: Callable) -> None:
@@ -117,7 +151,7 @@ def test_a_dry_run_writes_nothing(infer_opt: Callable, fits: Callable) -> None:
     options = ("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--dry-run")
     ran = infer_opt(*options)
     assert (ran.code, ran.out) == (0, "")
-    assert "artifact  net-x86-avx2 (not written: --dry-run)" in ran.err
+    assert f"artifact  {MADE} (not written: --dry-run)" in ran.err
     assert "  regions   " in ran.err
     fits("report", infer_opt(*options, "--json").json)
     assert list(Path().iterdir()) == []
@@ -187,7 +221,7 @@ def test_explain_tells_what_did_not_happen(infer_opt: Callable) -> None:
     everything = infer_opt(*options, "--explain").err.splitlines()
     assert {"simplify:", "fuse:", "precision of each region:"} <= set(everything)
     assert any("`conv` (Conv): " in line for line in everything)
-    between = infer_opt("compile", "--explain", "--force", "net.onnx", *TARGET).err.splitlines()
+    between = infer_opt("compile", "--explain", "--force", "net.onnx", *TARGET, "--precision", "fp32").err.splitlines()
     assert "fuse:" in between
     only = infer_opt(*options, "--explain", "fuse").err.splitlines()
     assert "fuse:" in only
@@ -196,10 +230,10 @@ def test_explain_tells_what_did_not_happen(infer_opt: Callable) -> None:
 
 def test_settings_reach_the_artifact(infer_opt: Callable) -> None:
     """--set, --threads, --shape and --pipeline are in the manifest; --dump-ir writes what changed."""
-    options = ("--set", "memory_mb=512", "--threads", "2", "--shape", "image:4x1x32x32", "--pipeline", "fuse")
+    options = ("--set", "arch=null", "--threads", "2", "--shape", "image:4x1x32x32", "--pipeline", "fuse")
     assert infer_opt("compile", DIGITS, *TARGET, *options, "--dump-ir", "dumped", "--out", "made").code == 0
     manifest = json.loads(Path("made/manifest.json").read_text())
-    assert manifest["profile"]["memory_mb"] == 512
+    assert manifest["profile"]["source"]["arch"] == "set on the command line"
     assert manifest["run"]["threads"] == 2
     assert manifest["inputs"][0]["shape"] == [4, 1, 32, 32]
     assert manifest["pipeline"] == "fuse"

@@ -94,6 +94,18 @@ def test_doctor(infer_opt: Callable, fits: Callable) -> None:
     assert "no: the t4 is a GPU" in ran.out
 
 
+def test_doctor_tells_a_host_that_can_do_more(infer_opt: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With VNNI, x86-avx2 is not timed: the reason is that of `compile`."""
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    for flags, reason in (
+        ({"avx2"}, None),
+        ({"avx2", "avx_vnni"}, "this host's CPU has vnni, which the profile lacks: its INT8 kernels differ"),
+    ):
+        monkeypatch.setattr("infer_opt.targets.host.host_isa", lambda flags=flags: frozenset(flags))
+        [found] = infer_opt("doctor", "--target", "x86-avx2", "--json").json["profiles"]
+        assert found["not_timed_here"] == reason
+
+
 def test_doctor_of_one_target(infer_opt: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only that profile; code 1 and the command where what it needs is missing."""
     found = infer_opt("doctor", "--target", "x86-avx2", "--json")

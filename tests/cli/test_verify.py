@@ -12,6 +12,7 @@ import onnx
 import pytest
 
 from infer_opt import ir
+from tests.hosts import target_here
 
 
 @pytest.fixture
@@ -80,7 +81,27 @@ def test_nan_is_code_3_without_any_budget(infer_opt: Callable, made: Path) -> No
     reseal(made)
     ran = infer_opt("verify", made)
     assert ran.code == 3
-    assert "output `scores` has NaN or Inf in other places than the original" in ran.err
+    assert ran.err.count("output `scores` has NaN or Inf in other places than the original") == 1
+
+
+def test_an_output_that_collapsed_is_code_3_on_real_samples_only(
+    infer_opt: Callable, fits: Callable, loud: tuple[str, str]
+) -> None:
+    """Random inputs lie beyond the ranges that real ones gave: what is lost there may be nothing."""
+    model, samples = loud
+    order = ("--target", target_here(), "--calib", samples, "--precision", "int8", "--out", "ruined")
+    assert infer_opt("compile", model, *order).code == 3
+    ran = infer_opt("verify", "ruined", "--data", samples, "--json")
+    assert ran.code == 3
+    fits("verify", ran.json)
+    [fault] = ran.json["faults"]
+    assert fault.startswith("output `y` collapsed: it keeps ")
+    assert fault in ran.err
+    assert infer_opt("verify", "ruined", "--data", samples, "--min-sqnr=-50").code == 0
+    unknown = infer_opt("verify", "ruined", "--json")
+    assert unknown.json["outputs"][0]["sqnr_db"] < 20
+    assert (unknown.code, unknown.json["faults"]) == (0, [])
+    assert infer_opt("verify", "ruined", "--min-sqnr", "20").code == 3
 
 
 def test_a_lost_output_is_code_3(infer_opt: Callable, made: Path) -> None:
@@ -104,6 +125,19 @@ def test_another_model_is_not_taken_for_the_original(infer_opt: Callable, made: 
     assert "the original `net.onnx` is not beside `made`" in missing.err
     assert "--original MODEL" in missing.err
     assert infer_opt("verify", made, "--original", Path("net.onnx")).code == 1
+
+
+def test_weights_beside_the_original_are_part_of_it(infer_opt: Callable, kit: Path) -> None:
+    """One other byte in the file of external data, and it is not the model that was compiled."""
+    model = onnx.load(kit / "net.onnx")
+    onnx.save(model, "apart.onnx", save_as_external_data=True, location="apart.weights", size_threshold=0)
+    assert infer_opt("compile", "apart.onnx", "--target", "x86-avx2", "--out", "made").code == 0
+    assert infer_opt("verify", "made").code == 0
+    weights = bytearray(Path("apart.weights").read_bytes())
+    weights[0] ^= 1
+    Path("apart.weights").write_bytes(weights)
+    ran = infer_opt("verify", "made")
+    assert (ran.code, "its SHA-256 differs" in ran.err) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from infer_opt.passes import Pipeline
 from infer_opt.passes.engine.observers import DumpGraphs
 from tests.onnx_text import load
 
-TEXT = """m (float[N,2] x) => (float[N,3] y) <float[2,3] w = {1, 2, 3, 4, 5, 6}, float[3] b = {1, 2, 3}> {
+TEXT = """<ir_version: 9, opset_import: ["": 20]>
+    m (float[N,2] x) => (float[N,3] y) <float[2,3] w = {1, 2, 3, 4, 5, 6}, float[3] b = {1, 2, 3}> {
     a = Identity(x)  t = MatMul(a, w)  y = Add(t, b) }"""
 
 

@@ -154,25 +154,25 @@ OLD = HEADER.replace("13", "{opset}")
     ("pipeline", "text", "message", "hint"),
     [
         pytest.param(
-            "legalize{opset=17}",
+            "legalize{opset=22}",
             OLD.format(opset=11) + TEXT,
-            "opset 11 cannot be raised to 17, only up to 13",
-            "export the model with opset 17",
+            "opset 11 cannot be raised to 22, only up to 20",
+            "export the model with opset 22",
             id="beyond the table",
         ),
         pytest.param(
-            "legalize{opset=18}",
-            TEXT,
-            "opset 13 cannot be raised to 18, only up to 13",
-            "export the model with opset 18",
+            "legalize{opset=21}",
+            OLD.format(opset=20) + TEXT,
+            "opset 20 cannot be raised to 21, only up to 20",
+            "export the model with opset 21",
             id="beyond the table from its end",
         ),
         pytest.param(
             "legalize",
             OLD.format(opset=8) + "m (float[1,N] x) => (float[1,N] y) { y = Scan(x) <num_scan_inputs = 1,"
             " body = b (float[A] i) => (float[A] o) { o = Relu(i) }> }",
-            "node `Scan:y`: Scan of opset 8 cannot be raised to 13",
-            "export the model with opset 13",
+            "node `Scan:y`: Scan of opset 8 cannot be raised to 20",
+            "export the model with opset 20",
             id="Scan",
         ),
         pytest.param(
@@ -191,6 +191,14 @@ OLD = HEADER.replace("13", "{opset}")
             "export the model again with opset 13 or newer",
             id="Dropout",
         ),
+        pytest.param(
+            "legalize",
+            OLD.format(opset=13) + "m (float[N,2] x, float[2] s) => (float[N,2] y, float[2] t)"
+            " { y, a, b, t, c = BatchNormalization(x, s, s, s, s) }",
+            "node `BatchNormalization:y`: the saved statistics of BatchNormalization are read, and ended with opset 13",
+            "export the model again in inference mode",
+            id="BatchNormalization in training mode",
+        ),
     ],
 )
 def test_what_cannot_be_legalized_is_refused(pipeline: str, text: str, message: str, hint: str, tmp_path: Path) -> None:
@@ -202,5 +210,5 @@ def test_what_cannot_be_legalized_is_refused(pipeline: str, text: str, message: 
 
 def test_an_opset_beyond_the_table_that_is_there_already_is_no_fault(tmp_path: Path) -> None:
     """Nothing has to be raised."""
-    model = load(OLD.format(opset=17) + TEXT, tmp_path)
-    assert Pipeline((Legalize(17),)).run(model)[0] is model
+    model = load(OLD.format(opset=22) + TEXT, tmp_path)
+    assert Pipeline((Legalize(22),)).run(model)[0] is model

@@ -12,24 +12,43 @@ from hypothesis import HealthCheck, given, settings
 from infer_opt import ir
 from infer_opt.passes import Pipeline
 from tests.onnx_text import load, run
-from tests.passes.random_graphs import feed, models
+from tests.passes.random_graphs import feed, models, rounds
 
 PIPELINE = Pipeline.parse("legalize,simplify,fuse")
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 @given(models())
-@settings(UNHURRIED, max_examples=400, derandomize=True)
+@settings(UNHURRIED, max_examples=500, derandomize=True)
 def test_outputs_stay(model: onnx.ModelProto) -> None:
-    """Within 1e-6 of the largest output: the numbers are such that float32 hardly ever has to round."""
+    """Within 1e-6 of the largest output: the numbers are such that float32 hardly ever has to round.
+
+    Where a formula rounds, within 1e-5 of the largest number on the way: what follows may subtract large numbers.
+    """
     with TemporaryDirectory() as folder:
         before = load(model, Path(folder))
         after, _ = PIPELINE.run(before)
     for seed in range(2):
         values = feed(model, seed)
+        bound = 1e-5 * largest(run(inside_out(model), values)) if rounds(model) else 0.0
         for expected, actual in zip(run(ir.serialize(before), values), run(ir.serialize(after), values), strict=True):
-            largest = float(np.abs(expected[np.isfinite(expected)]).max(initial=1))
-            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6 * largest)
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=max(bound, 1e-6 * largest([expected])))
+
+
+def largest(arrays: list[np.ndarray]) -> float:
+    """The largest finite number of float arrays, and 1 at least."""
+    floats = [array[np.isfinite(array)] for array in arrays if array.dtype.kind == "f"]
+    return max(float(np.abs(array).max(initial=1)) for array in floats)
+
+
+def inside_out(model: onnx.ModelProto) -> bytes:
+    """The model with every value of its main graph as an output."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    listed = {value.name for value in copy.graph.output}
+    made = [name for node in copy.graph.node for name in node.output if name not in listed]
+    copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made)
+    return copy.SerializeToString()
 
 
 @given(models())

@@ -57,7 +57,7 @@ def test_a_new_file_is_a_new_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(infer_opt.passes, "__path__", [str(tmp_path)])
     monkeypatch.setitem(sys.modules, "infer_opt.passes.extra", None)
     del sys.modules["infer_opt.passes.extra"]
-    registry.available.cache_clear()
+    registry._shipped.cache_clear()
     try:
         assert list(registry.available()) == ["extra"]
         assert str(Pipeline.parse("extra{deep=true}")) == "extra{deep=true}"
@@ -69,4 +69,4 @@ def test_a_new_file_is_a_new_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             "use true or false",
         )
     finally:
-        registry.available.cache_clear()
+        registry._shipped.cache_clear()

@@ -70,6 +70,13 @@ def test_a_compile_without_samples_has_no_calib(tmp_path: Path) -> None:
     assert read_manifest(written(tmp_path, replace(manifest(), calib=None)))["calib"] is None
 
 
+def test_surgery_is_named_where_there_was_some(tmp_path: Path) -> None:
+    """The key is there all the same."""
+    assert read_manifest(written(tmp_path))["surgery"] is None
+    script = {"path": "cut.py", "sha256": "c" * 64}
+    assert read_manifest(written(tmp_path, replace(manifest(), surgery=script)))["surgery"] == script
+
+
 @pytest.mark.parametrize(
     ("shape", "layout"),
     [

@@ -88,7 +88,20 @@ def test_the_numbers_are_those_of_the_best_candidate(tmp_path: Path) -> None:
         ("fp32", None, 1.0),
         ("int8", 20.0, 2.2),
     ]
+    assert [(item["refused"], item["failed"]) for item in table["candidates"]] == [(None, None), (None, None)]
     assert table["stages"] == {"load": 0.1235}
+
+
+def test_candidates_that_were_refused_or_do_not_run_are_told(tmp_path: Path) -> None:
+    """Each by its reason, and without numbers that nobody has."""
+    lost = Judged("int8", 100, (EXACT,), Latency(1.0, 1.0, 1.0, 15, 2.0), "too far off")
+    dead = Judged("int4", 50, (), None, None, "no kernel")
+    candidates = table_of(report(FLOAT, lost, dead), tmp_path)["candidates"]
+    assert [(item["name"], item["refused"], item["failed"], item["p50_ms"]) for item in candidates] == [
+        ("int8", "too far off", None, 1.0),
+        ("int4", None, "no kernel", None),
+        ("fp32", None, None, 2.0),
+    ]
 
 
 def test_passes_and_regions_are_told_in_the_originals_names(tmp_path: Path) -> None:
@@ -128,10 +141,12 @@ def test_a_broken_output_is_still_json(tmp_path: Path) -> None:
 def test_integers_have_no_decibels(tmp_path: Path) -> None:
     """They are equal or not; class scores have agreement and divergence."""
     top = OutputError("top", floats=False, elements=10, unequal=2)
-    scores = OutputError("logits", signal=1e4, noise=1.0, rows=4, agreeing=3, divergence=0.4, class_scores=True)
-    outputs = table_of(report(Judged("int8", 1, (top, scores), None, None)), tmp_path)["outputs"]
+    scores = OutputError("logits", signal=1e4, noise=1.0, rows=4, agreeing=3, divergence=0.4, peaks=3.6)
+    others = OutputError("points", signal=1e4, noise=1.0, rows=4, agreeing=3, divergence=0.4, peaks=0.1)
+    outputs = table_of(report(Judged("int8", 1, (top, scores, others), None, None)), tmp_path)["outputs"]
     assert (outputs[0]["sqnr_db"], outputs[0]["unequal"]) == (None, 2)
     assert (outputs[1]["agreement"], outputs[1]["divergence_nats"]) == (0.75, 0.1)
+    assert (outputs[2]["agreement"], outputs[2]["divergence_nats"]) == (None, None)
 
 
 def test_rules_are_counted_most_often_first() -> None:

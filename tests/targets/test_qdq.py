@@ -238,6 +238,7 @@ def test_the_model_itself_stays_as_it_is(tmp_path: Path) -> None:
 class Walked(tuple[Region, ...]):
     """Regions that count how often somebody walks over all of them."""
 
+    __slots__ = ()
     walks = 0
 
     def __iter__(self) -> Iterator[Region]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from infer_opt import ir
 from infer_opt.errors import UsageError
+from infer_opt.passes.engine.plugins import apply_pass, illegal
 from infer_opt.passes.engine.text import parse_passes
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class Pipeline:
 
         Raises:
             ir.IllegalModelError: a pass broke the graph or its interface: a bug of that pass.
+            InputError: the same of code of a plugin, or it raised something.
         """
         steps: list[Step] = []
         for index, item in enumerate(item for item in self.passes if item.stage == "graph"):
@@ -93,15 +95,13 @@ class Pipeline:
 def _run_pass(index: int, item: Pass, model: ir.Model) -> Step:
     copy = ir.clone(model)
     started = time.perf_counter()
-    outcome = item.apply(copy)
+    outcome = apply_pass(item, copy)
     seconds = time.perf_counter() - started
     if outcome.changes:
         try:
             ir.check_legal(copy)
         except ir.IllegalModelError as error:
-            message = f"after pass `{item}`: {error}"
-            raise ir.IllegalModelError(message) from error
+            raise illegal(item, outcome, f"after pass `{item}`: {error}") from error
         if ir.interface(copy) != ir.interface(model):
-            message = f"pass `{item}` changed the inputs or outputs of the model"
-            raise ir.IllegalModelError(message)
+            raise illegal(item, outcome, f"pass `{item}` changed the inputs or outputs of the model")
     return Step(index, item, model, copy if outcome.changes else model, outcome, seconds)

@@ -9,7 +9,7 @@ import pkgutil
 from functools import cache
 from pathlib import Path
 
-from infer_opt.errors import UsageError
+from infer_opt.errors import InputError, UsageError, place_of
 from infer_opt.passes.engine.base import Pass
 from infer_opt.passes.engine.plugins import registered_passes
 
@@ -19,8 +19,16 @@ _FOLDER = Path(__file__).parent.parent
 
 
 def available() -> dict[str, type[Pass]]:
-    """All passes by name, sorted; those of plugins that were loaded among them."""
-    return dict(sorted({**_shipped(), **registered_passes()}.items()))
+    """All passes by name, sorted; those of plugins that were loaded among them.
+
+    Raises:
+        InputError: a plugin's pass has the name of a shipped one.
+    """
+    shipped, registered = _shipped(), registered_passes()
+    for name in sorted(shipped.keys() & registered.keys()):
+        place = place_of(registered[name].apply)
+        raise InputError(f"{place}: there is a pass `{name}` that comes with infer-opt", "give it another name")
+    return dict(sorted({**shipped, **registered}.items()))
 
 
 @cache

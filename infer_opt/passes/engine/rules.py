@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import abc
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from onnxscript.rewriter.pattern import RewriteRule
+from onnxscript.rewriter._pattern_ir import StringConstantPattern
+from onnxscript.rewriter.pattern import MatchResult, RewriteRule
 
 from infer_opt import ir
 from infer_opt.passes.engine.base import Change, Miss
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 
 Builder = ir.GraphBuilder
 
-__all__ = ["Builder", "Decline", "Match", "Rule", "apply_rules"]
-
-_NEAR_MISS_NODES = 2  # a pattern that matched this many nodes before it failed is worth a line in `--explain`
+__all__ = ["Builder", "Decline", "Match", "Rule", "apply_rules", "try_pattern"]
 
 
 class Decline(Exception):  # noqa: N818 - it is an answer of a rule's check, not an error
@@ -40,12 +39,17 @@ class Match:
     root: ir.Node
 
     def __getitem__(self, name: str) -> ir.Value:
+        if name not in self.values:
+            message = f"the match has no value `{name}`, but {', '.join(self.values) or 'none at all'}"
+            raise LookupError(message)
         return self.values[name]
 
     def node(self, name: str) -> ir.Node:
         """The node that makes a value of the pattern."""
-        maker = self.values[name].producer()
-        assert maker is not None  # noqa: S101 - only outputs of matched nodes are asked for
+        maker = self[name].producer()
+        if maker is None:
+            message = f"no node makes `{name}`: it is an input or a constant"
+            raise LookupError(message)
         return maker
 
 
@@ -63,11 +67,17 @@ class Rule(abc.ABC):
     """The opset that brought what `rewrite` builds; a model of an older one keeps what it has."""
     commutes: bool = False
     """Whether the inputs of Add and Mul may stand in either order."""
+    near: int = 2
+    """A rule whose pattern matched this many nodes before it failed is worth a line in `--explain`."""
 
     @property
     @abc.abstractmethod
     def pattern(self) -> Callable[..., Any]:
         """The operators to match, as calls on its first parameter; the names of the others bind values."""
+
+    def match(self, matcher: RewriteRule, model: ir.Model, graph: ir.Graph, node: ir.Node) -> MatchResult | None:
+        """What `matcher`, made of the pattern, finds at a node."""
+        return matcher.match(model, graph, node)
 
     @abc.abstractmethod
     def check(self, match: Match) -> Any:
@@ -80,8 +90,26 @@ class Rule(abc.ABC):
 
 @dataclass(frozen=True)
 class _Compiled:
+    """A rule with one of its matchers, and the operators that have to make inputs of the root for it to fit."""
+
     rule: Rule
     matcher: RewriteRule
+    makers: tuple[tuple[int, str], ...]
+
+    def may_fit(self, node: ir.Node) -> bool:
+        """A look at the nodes before the root: most spellings fail there, and cost nothing then."""
+        for index, op_type in self.makers:
+            value = node.inputs[index] if index < len(node.inputs) else None
+            maker = value.producer() if value is not None else None
+            if maker is None or maker.op_type != op_type:
+                return False
+        return True
+
+
+@dataclass(frozen=True)
+class _Near:
+    miss: Miss
+    nodes: int  # that matched
 
 
 def apply_rules(model: ir.Model, rules: Sequence[Rule]) -> Iterator[Change | Miss]:
@@ -91,16 +119,32 @@ def apply_rules(model: ir.Model, rules: Sequence[Rule]) -> Iterator[Change | Mis
     """
     table: dict[str, list[_Compiled]] = defaultdict(list)
     for rule in (rule for rule in rules if rule.opset <= model.opset_imports.get("", 1)):
-        table[rule.root] += [_Compiled(rule, matcher) for matcher in _matchers(rule)]
+        table[rule.root] += _compiled(rule)
     names = ir.Names(model)
-    for graph in model.graphs():
+    for graph in ir.all_graphs(model):
         for node in graph:
-            for compiled in table.get(node.op_type, []) if not node.domain else []:
-                result = _try(model, graph, node, compiled, names)
-                if result is not None:
-                    yield result
-                if isinstance(result, Change):
-                    break
+            if not node.domain and node.op_type in table:
+                yield from _first_that_fires(model, graph, node, table[node.op_type], names)
+
+
+def _first_that_fires(
+    model: ir.Model, graph: ir.Graph, node: ir.Node, rules: Sequence[_Compiled], names: ir.Names
+) -> Iterator[Change | Miss]:
+    """The change of one rule, or of each rule the miss that came nearest: spellings and swapped inputs miss by more."""
+    nearest: dict[str, _Near] = {}
+    for compiled in (compiled for compiled in rules if compiled.may_fit(node)):
+        result = _try(model, graph, node, compiled, names)
+        if isinstance(result, Change):
+            yield result
+            return
+        if result is not None:
+            nearest[result.miss.rule] = max(nearest.get(result.miss.rule, result), result, key=lambda near: near.nodes)
+    yield from (near.miss for near in nearest.values())
+
+
+def try_pattern(rule: Rule) -> None:
+    """Compile the pattern of a rule, so that what its code raises is raised where the rule is made."""
+    _matchers(rule)
 
 
 def _matchers(rule: Rule) -> Sequence[RewriteRule]:
@@ -108,33 +152,65 @@ def _matchers(rule: Rule) -> Sequence[RewriteRule]:
     return matcher.commute() if rule.commutes else [matcher]
 
 
+def _compiled(rule: Rule) -> tuple[_Compiled, ...]:
+    """By identity: a rule of a plugin need not be hashable. The entry keeps the rule alive, and so its identity."""
+    if id(rule) not in _COMPILED:
+        _COMPILED[id(rule)] = tuple(_Compiled(rule, matcher, _makers(matcher)) for matcher in _matchers(rule))
+    return _COMPILED[id(rule)]
+
+
+_COMPILED: dict[int, tuple[_Compiled, ...]] = {}
+
+
+def _makers(matcher: RewriteRule) -> tuple[tuple[int, str], ...]:
+    # onnxscript has no public way to ask a rule for its pattern.
+    inputs = matcher._target_pattern.output_node.inputs  # noqa: SLF001
+    makers = [(index, value.producer()) for index, value in enumerate(inputs) if value is not None]
+    return tuple(
+        (index, maker.op.value())
+        for index, maker in makers
+        if maker is not None and isinstance(maker.op, StringConstantPattern)
+    )
+
+
 def _no_replacement(op: object, **_: object) -> None:
     """Only onnxscript's matcher is used; what stands instead is built by `Rule.rewrite`."""
     del op
 
 
-def _try(model: ir.Model, graph: ir.Graph, node: ir.Node, compiled: _Compiled, names: ir.Names) -> Change | Miss | None:
-    found = compiled.matcher.match(model, graph, node)
+def _try(
+    model: ir.Model, graph: ir.Graph, node: ir.Node, compiled: _Compiled, names: ir.Names
+) -> Change | _Near | None:
+    found = compiled.rule.match(compiled.matcher, model, graph, node)
+    if found is None:
+        return None
     if not found:
-        near = found is not None and len(found.nodes) >= _NEAR_MISS_NODES
-        return Miss(compiled.rule.name, str(node.name), found.reason) if near and found is not None else None
+        return _near(compiled.rule, node, found.nodes, found.reason)
     bound = {name: value for name, value in found.bindings.items() if isinstance(value, ir.Value)}
     match = Match(bound, list(found.nodes), node)
     try:
         facts = compiled.rule.check(match)
     except Decline as reason:
-        return Miss(compiled.rule.name, str(node.name), str(reason))
+        near = _near(compiled.rule, node, match.nodes, str(reason))
+        return near and replace(near, nodes=near.nodes + 1)  # nearer than a pattern that did not match
     builder = Builder(graph, names)
     output = compiled.rule.rewrite(builder, match, facts)
     return _replace(model, graph, match, builder, output, compiled.rule)
 
 
+def _near(rule: Rule, node: ir.Node, matched: Sequence[ir.Node], reason: str) -> _Near | None:
+    return _Near(Miss(rule.name, str(node.name), reason), len(matched)) if len(matched) >= rule.near else None
+
+
 def _replace(model: ir.Model, graph: ir.Graph, match: Match, builder: Builder, output: ir.Value, rule: Rule) -> Change:
     ordered = sorted(match.nodes, key=lambda node: node is match.root)
     old_names = {node.op_type: node.name for node in ordered}
+    taken: set[str] = set()
     for made in builder.nodes:
         ir.set_origin(made, ordered)
-        made.name = old_names.get(made.op_type, match.root.name)
+        wanted = str(old_names.get(made.op_type, match.root.name))
+        made.name = builder.fresh(wanted) if wanted in taken else wanted
+        taken.add(wanted)
     change = Change(rule.name, tuple(dict.fromkeys(name for node in ordered for name in ir.origin(node))))
     ir.replace_nodes(graph, ordered, match.root.outputs[0], builder.nodes, output)
     for made in builder.nodes:

@@ -1,8 +1,8 @@
 """Activations written out: the formula becomes the operator.
 
-    HardSwish(x) = x * min(max(x + 3, 0), 6) / 6          = x * HardSigmoid(x, alpha=1/6, beta=0.5)
-    Gelu(x)      = 0.5 x (1 + erf(x / sqrt(2)))
-    HardSigmoid(x, 1/6, 0.5) = min(max(x + 3, 0), 6) / 6
+    HardSigmoid(x, 1/6, 1/2) = min(max(x + 3, 0), 6) / 6
+    HardSwish(x)             = x * min(max(x + 3, 0), 6) / 6 = x * HardSigmoid(x, 1/6, 1/2)
+    Gelu(x)                  = x * (1 + erf(x / sqrt(2))) / 2
 
 Each operator came with an opset; a model of an older one keeps its formula.
 """
@@ -10,7 +10,7 @@ Each operator came with an opset; a model of an older one keeps its formula.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from infer_opt import ir
@@ -29,6 +29,7 @@ class Formula(Rule):
         spelling: builds the pattern from `op` and values by name.
         constants: what each named value has to be.
         attributes: of the operator.
+        near: see `Rule`.
     """
 
     commutes = True
@@ -40,9 +41,11 @@ class Formula(Rule):
         root: str,
         spelling: Callable[..., Any],
         constants: dict[str, float],
+        *,
         attributes: dict[str, Any] | None = None,
+        near: int,
     ) -> None:
-        self.operator, self.opset, self.root = operator, opset, root
+        self.operator, self.opset, self.root, self.near = operator, opset, root, near
         self.spelling, self.constants, self.attributes = spelling, constants, attributes or {}
         self.name = f"{operator} written out"
 
@@ -51,23 +54,75 @@ class Formula(Rule):
         return self.spelling
 
     def check(self, match: Match) -> None:
+        _check_dtype(match["x"])
         for name, wanted in self.constants.items():
-            found = ir.scalar(match[name])
-            if found is None or not math.isclose(found, wanted, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+            if not _equals(match[name], wanted):
                 raise Decline(f"`{match[name].name}` is not {wanted:.6g}")
-            rank, own = ir.rank(match["x"]), ir.rank(match[name])
-            if rank is None or own is None or own > rank:
+            own = ir.rank(match[name])
+            if own is None or own > (ir.rank(match["x"]) or 0):
                 raise Decline(f"`{match[name].name}` may raise the rank of the result")
-        if match["x"].dtype not in {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE}:
-            raise Decline("its input is not of floats")
 
     def rewrite(self, op: Builder, match: Match, facts: None) -> ir.Value:
         del facts
         return op.node(self.operator, [match["x"]], self.attributes)
 
 
+def _check_dtype(x: ir.Value) -> None:
+    """Doubles are left alone: onnxruntime has kernels of their formulas only."""
+    if x.dtype not in {ir.DataType.FLOAT, ir.DataType.FLOAT16}:
+        raise Decline("its input is neither float nor float16")
+
+
+def _equals(value: ir.Value, wanted: float) -> bool:
+    """Whether a constant of one element is a number, or what its own dtype makes of it; zero has to be zero itself."""
+    found = ir.scalar(value)
+    if found is None:
+        return False
+    return bool(found == ir.numpy_dtype(value).type(wanted)) or math.isclose(found, wanted, rel_tol=_TOLERANCE)
+
+
+class HardSwishOfHardSigmoid(Rule):
+    """`x * HardSigmoid<1/6, 1/2>(x)` to `HardSwish(x)`."""
+
+    name = "HardSwish written out"
+    root = "Mul"
+    opset = 14
+    commutes = True
+
+    def pattern(self, op: Any, x: Any) -> Any:
+        return op.Mul(x, op.HardSigmoid(x, _allow_other_attributes=True, _outputs=["gate"]))
+
+    def check(self, match: Match) -> None:
+        _check_dtype(match["x"])
+        gate = match.node("gate")
+        given = ir.attribute(gate, "alpha", 0.2), ir.attribute(gate, "beta", 0.5)
+        wanted = _HARD_SIGMOID["alpha"], _HARD_SIGMOID["beta"]
+        if not all(math.isclose(a, b, rel_tol=_TOLERANCE) for a, b in zip(given, wanted, strict=True)):
+            raise Decline(f"`{gate.name}` is not min(max(x + 3, 0), 6) / 6")
+
+    def rewrite(self, op: Builder, match: Match, facts: None) -> ir.Value:
+        del facts
+        return op.node("HardSwish", [match["x"]])
+
+
 def _clip(op: Any, x: Any, three: Any, zero: Any, six: Any) -> Any:
     return op.Clip(op.Add(x, three), zero, six)
+
+
+def _gelus(scaled: Callable[..., Any], root: float) -> Iterator[Formula]:
+    """Gelu with its x / sqrt(2) spelled one way, and 0.5 in each of its three places."""
+    constants = {"root": root, "one": 1.0, "half": 0.5}
+
+    def bell(op: Any, x: Any, root: Any, one: Any) -> Any:
+        return op.Add(op.Erf(scaled(op, x, root)), one)
+
+    spellings: tuple[Callable[..., Any], ...] = (
+        lambda op, x, root, one, half: op.Mul(op.Mul(x, bell(op, x, root, one)), half),
+        lambda op, x, root, one, half: op.Mul(op.Mul(x, half), bell(op, x, root, one)),
+        lambda op, x, root, one, half: op.Mul(x, op.Mul(bell(op, x, root, one), half)),
+    )
+    for spelling in spellings:
+        yield Formula("Gelu", 20, "Mul", spelling, constants, near=4)
 
 
 _SIX = {"three": 3.0, "zero": 0.0, "six": 6.0}
@@ -80,6 +135,7 @@ ACTIVATION_RULES: tuple[Rule, ...] = (
         "Div",
         lambda op, x, three, zero, six, by: op.Div(op.Mul(x, _clip(op, x, three, zero, six)), by),
         {**_SIX, "by": 6.0},
+        near=3,
     ),
     Formula(
         "HardSwish",
@@ -87,48 +143,27 @@ ACTIVATION_RULES: tuple[Rule, ...] = (
         "Mul",
         lambda op, x, three, zero, six, by: op.Mul(op.Mul(x, _clip(op, x, three, zero, six)), by),
         {**_SIX, "by": 1.0 / 6.0},
+        near=3,
     ),
-    Formula(
-        "HardSwish",
-        14,
-        "Mul",
-        lambda op, x, three, zero, six, by: op.Mul(x, op.Div(_clip(op, x, three, zero, six), by)),
-        {**_SIX, "by": 6.0},
-    ),
-    Formula(
-        "HardSwish",
-        14,
-        "Mul",
-        lambda op, x, three, zero, six, by: op.Mul(x, op.Mul(_clip(op, x, three, zero, six), by)),
-        {**_SIX, "by": 1.0 / 6.0},
-    ),
+    HardSwishOfHardSigmoid(),  # also of one that the rules below have just made
     Formula(
         "HardSigmoid",
         6,
         "Div",
         lambda op, x, three, zero, six, by: op.Div(_clip(op, x, three, zero, six), by),
         {**_SIX, "by": 6.0},
-        _HARD_SIGMOID,
+        attributes=_HARD_SIGMOID,
+        near=2,
     ),
     Formula(
-        "Gelu",
-        20,
+        "HardSigmoid",
+        6,
         "Mul",
-        lambda op, x, root, one, half: op.Mul(op.Mul(x, op.Add(op.Erf(op.Div(x, root)), one)), half),
-        {"root": math.sqrt(2.0), "one": 1.0, "half": 0.5},
+        lambda op, x, three, zero, six, by: op.Mul(_clip(op, x, three, zero, six), by),
+        {**_SIX, "by": 1.0 / 6.0},
+        attributes=_HARD_SIGMOID,
+        near=2,
     ),
-    Formula(
-        "Gelu",
-        20,
-        "Mul",
-        lambda op, x, root, one, half: op.Mul(op.Mul(x, half), op.Add(op.Erf(op.Div(x, root)), one)),
-        {"root": math.sqrt(2.0), "one": 1.0, "half": 0.5},
-    ),
-    Formula(
-        "Gelu",
-        20,
-        "Mul",
-        lambda op, x, root, one, half: op.Mul(x, op.Mul(op.Add(op.Erf(op.Div(x, root)), one), half)),
-        {"root": math.sqrt(2.0), "one": 1.0, "half": 0.5},
-    ),
+    *_gelus(lambda op, x, root: op.Div(x, root), math.sqrt(2.0)),
+    *_gelus(lambda op, x, root: op.Mul(x, root), math.sqrt(0.5)),
 )

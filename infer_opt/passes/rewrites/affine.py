@@ -40,9 +40,8 @@ class BatchNormIntoLinear(Rule):
 
     def check(self, match: Match) -> tuple[Linear, Array, Array | None]:
         norm = match.root
-        if ir.attribute(norm, "training_mode", 0) or any(
-            value.uses() or value.is_graph_output() for value in norm.outputs[1:]
-        ):
+        # Before opset 14, a second output alone means training.
+        if ir.attribute(norm, "training_mode", 0) or any(value.name for value in norm.outputs[1:]):
             raise Decline("BatchNormalization is in training mode")
         parameters = [ir.constant(value) for value in norm.inputs[1:5]]
         if any(item is None for item in parameters):

@@ -40,7 +40,7 @@ def shorten_cast_chains(model: ir.Model) -> Iterator[Change]:
     A narrowing inner Cast (float to int32 and back) rounds or wraps, and stays. A Cast to the dtype that its input has
     already is a no-op and is removed with the others.
     """
-    for graph in model.graphs():
+    for graph in ir.all_graphs(model):
         for node in graph:
             inner = node.inputs[0].producer() if node.op_type == "Cast" and node.inputs[0] is not None else None
             if inner is None or inner.op_type != "Cast" or inner.domain:

@@ -15,7 +15,7 @@ __all__ = ["flatten_concats"]
 
 def flatten_concats(model: ir.Model) -> Iterator[Change]:
     """`Concat(a, Concat(b, c), d)` becomes `Concat(a, b, c, d)`, where nobody else reads the inner one."""
-    for graph in model.graphs():
+    for graph in ir.all_graphs(model):
         for node in graph:
             if node.op_type != "Concat" or node.domain:
                 continue

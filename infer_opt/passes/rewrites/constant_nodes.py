@@ -29,7 +29,7 @@ def lift_constant_nodes(model: ir.Model) -> Iterator[Change]:
     A Constant that is itself a graph output stays: an initializer cannot be told from a value there. Strings and
     sparse constants stay too; no backend rewrites them.
     """
-    for graph in model.graphs():
+    for graph in ir.all_graphs(model):
         for node in graph:
             tensor = _content(node)
             if tensor is None or node.outputs[0].is_graph_output():

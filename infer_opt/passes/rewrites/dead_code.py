@@ -10,7 +10,7 @@ from infer_opt.passes.engine.base import Change
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["remove_dead_code"]
+__all__ = ["detach", "remove_dead_code"]
 
 
 def remove_dead_code(model: ir.Model) -> Iterator[Change]:
@@ -23,7 +23,7 @@ def _clean(graph: ir.Graph) -> Iterator[Change]:
         if all(not value.uses() and not value.is_graph_output() for value in node.outputs):
             yield Change("dead node", ir.origin(node))
             for inner in ir.inner_graphs(node):
-                _detach(inner)
+                detach(inner)
             ir.remove(node)
         else:
             for inner in ir.inner_graphs(node):
@@ -34,10 +34,10 @@ def _clean(graph: ir.Graph) -> Iterator[Change]:
             yield Change("dead initializer", (name,))
 
 
-def _detach(graph: ir.Graph) -> None:
-    """Let go of outer values that the nodes of a dead subgraph read; otherwise they would count as used for ever."""
+def detach(graph: ir.Graph) -> None:
+    """Let go of outer values that the nodes of a dead subgraph read, which would count as used for ever otherwise."""
     for node in graph:
         for inner in ir.inner_graphs(node):
-            _detach(inner)
+            detach(inner)
         for index in range(len(node.inputs)):
             node.replace_input_with(index, None)

@@ -47,7 +47,7 @@ def merge_equal_initializers(model: ir.Model) -> Iterator[Change]:
     not paged in from disk.
     """
     alike: dict[object, list[tuple[ir.Graph, ir.Value]]] = defaultdict(list)
-    for graph in model.graphs():
+    for graph in ir.all_graphs(model):
         for value in graph.initializers.values():
             if ir.is_constant(value) and not value.is_graph_output() and value.const_value is not None:
                 alike[value.const_value.dtype, tuple(value.const_value.shape), _beginning(value)].append((graph, value))
@@ -79,7 +79,7 @@ def merge_equal_nodes(model: ir.Model) -> Iterator[Change]:
 
     Random operators, control flow and operators outside the ONNX standard, which may be either, are left alone.
     """
-    for graph in model.graphs():
+    for graph in ir.all_graphs(model):
         first_of: dict[object, ir.Node] = {}
         for node in graph:
             key = _key(node)

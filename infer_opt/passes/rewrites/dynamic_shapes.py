@@ -24,7 +24,7 @@ _COPY, _FIND = 0, -1
 def settle_reshape_targets(model: ir.Model) -> Iterator[Change]:
     """Give each Reshape of a computed target a constant one, where every part of the target is understood."""
     names = ir.Names(model)
-    for graph in model.graphs():
+    for graph in ir.all_graphs(model):
         for node in graph:
             if node.op_type != "Reshape" or node.domain or ir.attribute(node, "allowzero", 0):
                 continue
@@ -74,11 +74,9 @@ def _part(value: ir.Value | None, source: ir.Value, place: int) -> list[int] | N
 def _dims_of(value: ir.Value | None) -> tuple[list[int], ir.Value] | None:
     """Axes of a value whose dimensions `value` lists: a Gather or Slice of its Shape, unsqueezed or not."""
     maker = value.producer() if value is not None else None
-    if maker is not None and maker.op_type in {"Unsqueeze", "Reshape"} and maker.inputs[0] is not None:
+    if maker is not None and maker.op_type in {"Unsqueeze", "Reshape"} and not maker.domain:
         inner = maker.inputs[0]
-        if ir.elements(inner) != 1:
-            return None
-        maker = inner.producer()
+        maker = inner.producer() if inner is not None and ir.elements(inner) == 1 else None
     if maker is None or maker.domain or maker.op_type not in {"Gather", "Slice"} or maker.inputs[0] is None:
         return None
     shape = maker.inputs[0].producer()

@@ -30,7 +30,7 @@ def fold_constants(model: ir.Model, limit_bytes: int) -> Iterator[Change | Miss]
     never even computed.
     """
     names = ir.Names(model)
-    for graph in model.graphs():
+    for graph in ir.all_graphs(model):
         for node in graph:
             if node.domain or node.op_type in _NEVER or is_random(node) or any(ir.inner_graphs(node)):
                 continue

@@ -19,7 +19,7 @@ __all__ = ["sink_transposes"]
 def sink_transposes(model: ir.Model) -> Iterator[Change]:
     """Move transposes behind the Concat that joins them, where nobody else reads them."""
     names = ir.Names(model)
-    for graph in model.graphs():
+    for graph in ir.all_graphs(model):
         for node in graph:
             order = _shared_order(node) if node.op_type == "Concat" and not node.domain else None
             if order is None:

@@ -13,7 +13,7 @@ from infer_opt.passes.engine.rules import Builder, Decline
 if TYPE_CHECKING:
     from infer_opt.ir import Node, Value
 
-__all__ = ["LINEAR_OPERATORS", "Linear", "per_channel", "rebuild", "rescaled"]
+__all__ = ["LINEAR_OPERATORS", "Linear", "narrow", "per_channel", "rebuild", "rescaled"]
 
 LINEAR_OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
@@ -123,11 +123,17 @@ def rescaled(linear: Linear, scale: Array, shift: Array) -> tuple[Array, Array |
     bias = (0.0 if linear.bias is None else linear.bias) * scale + shift
     has_bias = linear.bias is not None or bool(shift.any())
     dtype = linear.weight.dtype
-    return _narrow(weight, dtype), _narrow(bias, dtype) if has_bias else None
+    return narrow(weight, dtype), narrow(bias, dtype) if has_bias else None
 
 
-def _narrow(exact: Array, dtype: np.dtype[Any]) -> Array:
-    rounded = exact.astype(dtype)
+def narrow(exact: Array, dtype: np.dtype[Any]) -> Array:
+    """New weights in the dtype of the old ones.
+
+    Raises:
+        Decline: one would overflow or vanish.
+    """
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(dtype)
     if not np.isfinite(rounded.astype(np.float64)).all():
         raise Decline(f"a fused weight would overflow {dtype}")
     if bool(((rounded == 0) & (exact != 0)).any()):

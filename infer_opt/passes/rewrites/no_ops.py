@@ -21,7 +21,7 @@ def remove_no_ops(model: ir.Model) -> Iterator[Change]:
 
     A no-op between two names of the interface (an output that is an input) becomes, or stays, an Identity.
     """
-    for graph in model.graphs():
+    for graph in ir.all_graphs(model):
         for node in graph:
             same = equal_input(node)
             if same is None or any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
@@ -97,6 +97,8 @@ def _slice(node: ir.Node) -> ir.Value | None:
 
 def _takes_all(node: ir.Node) -> bool:
     """From 0 to what exporters write for the end: no dimension is as long."""
+    if len(node.inputs) < 3:
+        return False  # of opset 9 or older: the bounds are attributes
     starts, ends = (ir.constant(value) for value in node.inputs[1:3])
     return starts is not None and ends is not None and not starts.any() and bool((ends >= np.iinfo(np.int32).max).all())
 

@@ -35,12 +35,12 @@ def _add_input(node: ir.Node, index: int, array: np.ndarray[Any, Any] | None, na
     node.replace_input_with(index, value)
 
 
-def _attribute_to_input(attribute: str, index: int, *, scalar: bool = False) -> Callable[[ir.Node, ir.Names], bool]:
+def _attribute_to_input(attribute: str, index: int) -> Callable[[ir.Node, ir.Names], bool]:
     def adapt(node: ir.Node, names: ir.Names) -> bool:
         if attribute not in node.attributes:
             return False
         value = ir.attribute(node, attribute)
-        _add_input(node, index, np.asarray(value if scalar else list(value), np.int64), names)
+        _add_input(node, index, np.asarray(list(value), np.int64), names)
         del node.attributes[attribute]
         return True
 
@@ -185,12 +185,23 @@ def _rewire_output(graph: ir.Graph, old: ir.Value, back: ir.Node, inner: str) ->
     old.shape = None
 
 
-def _training_outputs(node: ir.Node, names: ir.Names) -> bool:
-    """Before 14, extra outputs meant training; since then an attribute does, and unused ones have to go."""
+def _batch_statistics(node: ir.Node, names: ir.Names) -> bool:
+    """Before 14, outputs behind the first, read or not, meant training; since then an attribute does.
+
+    Of the four that there were, the last two are gone.
+    """
     del names
-    if len(node.outputs) == 1 or any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
+    if any(value.uses() or value.is_graph_output() for value in node.outputs[3:]):
+        raise InputError(
+            f"node `{node.name}`: the saved statistics of BatchNormalization are read, and ended with opset 13",
+            "export the model again in inference mode",
+        )
+    if len(node.outputs) == 1:
         return False
-    node.resize_outputs(1)
+    training = any(value.name for value in node.outputs[1:])
+    node.resize_outputs(3 if training else 1)
+    if training:
+        node.attributes.add(ir.AttrInt64("training_mode", 1))
     return True
 
 
@@ -246,7 +257,7 @@ ADAPTERS: dict[tuple[str, int], Callable[[ir.Node, ir.Names], bool]] = {
     ("Unsqueeze", 13): _attribute_to_input("axes", 1),
     ("ReduceSum", 13): _attribute_to_input("axes", 1),
     ("Split", 13): _attribute_to_input("split", 1),
-    ("BatchNormalization", 14): _training_outputs,
+    ("BatchNormalization", 14): _batch_statistics,
     ("RoiAlign", 16): _roi_align,
     ("Split", 18): _split,
     ("GridSample", 20): _grid_sample,

@@ -87,6 +87,8 @@ class PadIntoMaxPool(Rule):
         kernel = list(ir.attribute(pool, "kernel_shape"))
         if any(pad >= size for pad, size in zip(pads, kernel * 2, strict=True)):
             raise Decline("a window would hold nothing but padding")
+        if any(step != 1 for step in ir.attribute(pool, "dilations", ())):
+            raise Decline("a dilated window may reach over the image")
         if ir.attribute(pool, "ceil_mode", 0):
             raise Decline("the pool rounds its size up, which counts padding in")
         return pads

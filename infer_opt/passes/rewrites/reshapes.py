@@ -25,7 +25,7 @@ def merge_reshapes(model: ir.Model) -> Iterator[Change]:
     Where R1 has other readers, R2 still goes if it gives x's own shape back.
     """
     names = ir.Names(model)
-    for graph in model.graphs():
+    for graph in ir.all_graphs(model):
         for node in graph:
             inner = _reshaping_before(node)
             shape = _final_shape(node) if inner is not None else None
@@ -49,11 +49,19 @@ def _reshaping_before(node: ir.Node) -> ir.Node | None:
 
 def _final_shape(node: ir.Node, *, before: bool = False) -> list[int] | None:
     """The shape after (or before) a node as a Reshape writes it, or None where it cannot."""
+    if not before and _drops_what_it_finds(node):
+        return None
     dims = ir.dims(node.inputs[0] if before else node.outputs[0])
     if dims is None or 0 in dims:
         return None
     sizes = [size if isinstance(size, int) else -1 for size in dims]
     return sizes if sizes.count(-1) <= 1 else None
+
+
+def _drops_what_it_finds(node: ir.Node) -> bool:
+    """A Squeeze without axes of open dimensions: its rank is known at run time only, whatever the file declares."""
+    axes = ir.attribute(node, "axes") or (len(node.inputs) > 1 and node.inputs[1])
+    return node.op_type == "Squeeze" and not axes and ir.elements(node.inputs[0]) is None
 
 
 def _become_reshape(graph: ir.Graph, node: ir.Node, source: ir.Value, shape: list[int], names: ir.Names) -> None:

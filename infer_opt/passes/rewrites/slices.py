@@ -44,7 +44,7 @@ def _bounds(node: ir.Node, rank: int | None) -> list[Array]:
     if any(array is None for array, there in zip(found, given, strict=True) if there):
         raise Decline(f"the bounds of `{node.name}` are not constant")
     starts, ends, axes, steps = [*found, None, None, None, None][:4]
-    if starts is None or ends is None or rank is None:
+    if starts is None or ends is None or not rank:
         raise Decline(f"the bounds of `{node.name}` are not known")
     axes = np.arange(len(starts)) if axes is None else axes % rank
     steps = np.ones(len(starts)) if steps is None else steps

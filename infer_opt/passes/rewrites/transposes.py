@@ -21,7 +21,7 @@ def merge_transposes(model: ir.Model) -> Iterator[Change]:
     The inner Transpose may have other readers: the outer one then reads past it.
     """
     names = ir.Names(model)
-    for graph in model.graphs():
+    for graph in ir.all_graphs(model):
         for node in graph:
             if node.op_type != "Transpose" or node.domain or node.inputs[0] is None:
                 continue
@@ -58,7 +58,7 @@ def _set_order(node: ir.Node, order: list[int]) -> None:
 def _reshape_instead(node: ir.Node) -> list[int] | None:
     """The shape that comes out, where the axes that hold more than one element keep their order."""
     before, after, order = ir.dims(node.inputs[0]), ir.dims(node.outputs[0]), _order(node)
-    if before is None or after is None or order is None or len(after) != len(order):
+    if before is None or after is None or order is None or not len(before) == len(after) == len(order):
         return None
     moved = [axis for axis in order if before[axis] != 1]
     sizes = [size if isinstance(size, int) else -1 for size in after]
