@@ -1,0 +1,67 @@
+"""The candidates of one compile: what is planned for the optimised graph, and why something is missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
+from infer_opt.calibrate.statistics import collect
+from infer_opt.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infer_opt import ir
+    from infer_opt.calibrate.feeding import Feeding
+    from infer_opt.calibrate.original import Original
+    from infer_opt.calibrate.plan import Plan, Region
+    from infer_opt.calibrate.progress import Stages
+    from infer_opt.calibrate.target import Target
+    from infer_opt.compile.request import Order, Request
+
+__all__ = ["plans"]
+
+
+def plans(
+    request: Request,
+    order: Order,
+    target: Target,
+    model: ir.Model,
+    samples: Feeding,
+    original: Original,
+    stages: Stages,
+) -> tuple[list[Plan], list[str]]:
+    """The candidates in the order that decides ties, and what a user should know of those that are missing."""
+    with stages("plan"):
+        regions = target.regions(model)
+        unchanged = float_plan(regions)
+    _check_order(request, order, regions)
+    if not order.tries_int8 or not any("int8" in region.precisions for region in regions):
+        return [unchanged], []
+    if samples.calibration is None:
+        return [unchanged], ["INT8 was not tried: it needs samples (--calib)"]
+    if original.runner is None and not order.int8:
+        return [unchanged], ["INT8 was not tried: unverified, nothing tells whether it is right enough"]
+    values = watched_values(model, regions)
+    with stages("calibrate", len(samples.calibration)) as advance:
+        found = collect(
+            model, values, samples.calibration, threads=request.thread_count, seed=request.seed, advance=advance
+        )
+    with stages("plan"):
+        quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges)
+    notes = [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
+    return ([quantized] if order.int8 else [unchanged, quantized]), notes
+
+
+def _check_order(request: Request, order: Order, regions: Sequence[Region]) -> None:
+    """A precision that was asked for by name, and that nothing can have, is an error and no quiet float model."""
+    wanted = "int8" if order.int8 else request.precision
+    if wanted in {"auto", "fp32"} or any(wanted in region.precisions for region in regions):
+        return
+    backend = request.profile.backend
+    reasons = Counter(region.reason or f"the {backend} backend does not write it yet" for region in regions)
+    why = f": {reasons.most_common(1)[0][0]}" if reasons else ""
+    raise InputError(
+        f"no part of `{request.model}` can run at {wanted} on `{request.profile.name}`{why}", "pass --precision auto"
+    )

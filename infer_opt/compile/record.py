@@ -1,0 +1,143 @@
+"""What is told of one compile: the content of report.json and manifest.json."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from infer_opt import ir, profiles
+from infer_opt.calibrate.judging import ORIGINAL
+from infer_opt.compile.optimise import undone
+from infer_opt.passes import Pipeline
+from infer_opt.report import Manifest, PassReport, Report
+from infer_opt.report.report import count_rules
+from infer_opt.report.versions import versions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from infer_opt.calibrate.budget import Budget
+    from infer_opt.calibrate.choice import Judged
+    from infer_opt.calibrate.feeding import Feeding
+    from infer_opt.calibrate.judging import Built, Verdict
+    from infer_opt.compile.request import Order, Request
+    from infer_opt.passes import Step
+
+__all__ = ["Compiled", "manifest_of", "report_of"]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a compile came to.
+
+    Args:
+        source: the model as it was loaded.
+        why: why the winner won.
+        unmeasured: why there is no latency, or None.
+        notes: warnings besides those of samples and passes.
+        stages: measured seconds.
+    """
+
+    request: Request
+    order: Order
+    source: ir.Model
+    steps: Sequence[Step]
+    samples: Feeding
+    verdict: Verdict
+    winner: Built
+    why: str
+    unmeasured: str | None
+    notes: Sequence[str]
+    stages: dict[str, float]
+
+    @property
+    def best(self) -> Judged:
+        """The winner, with what was found out about it."""
+        return next(item for item in self.verdict.judged if item.name == self.winner.plan.name)
+
+
+def report_of(done: Compiled) -> Report:
+    """Everything that can be told of a compile."""
+    request, best, winner = done.request, done.best, done.winner
+    return Report(
+        source=str(request.model),
+        target=request.profile.name,
+        out=str(request.out),
+        pipeline=str(_carried_out(done.order, winner)),
+        why=done.why,
+        chosen=best.name,
+        plan=winner.plan,
+        passes=tuple(_pass_report(step) for step in done.steps if best.name != ORIGINAL),
+        candidates=done.verdict.judged,
+        original_latency=done.verdict.reference,
+        latency_note=done.unmeasured,
+        surgery=_surgery(request),
+        original_bytes=sum(file.stat().st_size for file in ir.source_files(request.model)),
+        artifact_bytes=best.bytes,
+        samples=done.samples.table(),
+        checked=_checked(winner),
+        unchecked=winner.artifact.unchecked,
+        warnings=(*done.samples.warnings, *undone(done.steps), *done.notes),
+        budget_faults=tuple(_budget_faults(request.budget, best, done.unmeasured)),
+        stages=done.stages,
+    )
+
+
+def _carried_out(order: Order, winner: Built) -> Pipeline:
+    """The passes that made the winner: none of the original, no quantization of a float model."""
+    if winner.plan.name == ORIGINAL:
+        return Pipeline()
+    quantized = bool(winner.plan.at("int8"))
+    return Pipeline(tuple(item for item in order.pipeline.passes if item.stage == "graph" or quantized))
+
+
+def manifest_of(done: Compiled) -> Manifest:
+    """What the artifact is made of and from."""
+    request, winner = done.request, done.winner
+    return Manifest(
+        model=winner.artifact.main,
+        files=winner.artifact.files,
+        source={"path": request.model.name, "sha256": ir.source_sha256(request.model)},
+        calib=done.samples.provenance(),
+        profile=profiles.to_table(request.profile),
+        pipeline=str(_carried_out(done.order, winner)),
+        versions=versions(),
+        run=dict(winner.artifact.run) | {"threads": request.thread_count},
+        interface=ir.interface(done.source),
+        checked=_checked(winner),
+        surgery=_surgery(request),
+    )
+
+
+def _checked(winner: Built) -> str:
+    return "rules" if winner.runner is None else winner.artifact.checked
+
+
+def _surgery(request: Request) -> dict[str, str] | None:
+    if request.surgery is None:
+        return None
+    return {"path": request.surgery.name, "sha256": ir.file_sha256(request.surgery)}
+
+
+def _budget_faults(budget: Budget, best: Judged, unmeasured: str | None) -> Iterator[str]:
+    yield from budget.faults(best.errors, best.speedup)
+    yield from budget.collapses(best.errors)
+    yield from budget.unchecked(best.errors)
+    if budget.min_speedup is not None and best.speedup is None:
+        yield f"--min-speedup cannot be checked: latency was not measured: {unmeasured}"
+
+
+def _pass_report(step: Step) -> PassReport:
+    return PassReport(
+        text=str(step.ran),
+        nodes_before=_nodes(step.before),
+        nodes_after=_nodes(step.before if step.undone else step.after),
+        seconds=round(step.seconds, 4),
+        changes=count_rules([change.rule for change in step.outcome.changes]),
+        misses=tuple((miss.rule, miss.node, miss.reason) for miss in step.outcome.misses),
+        undone=step.undone,
+    )
+
+
+def _nodes(model: ir.Model) -> int:
+    return sum(1 for graph in ir.all_graphs(model) for node in graph if node.op_type != "Constant")

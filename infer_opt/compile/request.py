@@ -1,0 +1,117 @@
+"""What a user asks of one compile, and what that makes of precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from infer_opt import ir
+from infer_opt.calibrate.budget import Budget
+from infer_opt.errors import InputError
+from infer_opt.passes import Pipeline
+from infer_opt.passes.quantize import Quantize
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from infer_opt.profiles import Profile
+
+__all__ = ["Order", "Precision", "Request"]
+
+Precision = Literal["auto", "fp32", "fp16", "int8", "int4"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks of one compile. Options mean what docs/cli.md says of them.
+
+    Args:
+        pipeline: None runs the profile's own.
+        threads: None takes the profile's.
+        surgery: the user's script that made `operated`.
+        operated: `model` after it: what is compiled then, and compared with.
+        allowed_ops: operators (`DOMAIN::OP`) that the device has, though the backend does not know them.
+        strict: a graph pass that changes an output is an error, where it is undone otherwise.
+        dry_run: do everything but write the folder.
+    """
+
+    model: Path
+    profile: Profile
+    out: Path
+    calib: str | None = None
+    preprocess: str | None = None
+    pipeline: Pipeline | None = None
+    precision: Precision = "auto"
+    budget: Budget = field(default_factory=Budget)
+    shapes: tuple[ir.InputShape, ...] = ()
+    threads: int | None = None
+    seed: int = 0
+    force: bool = False
+    verify: bool = True
+    surgery: Path | None = None
+    operated: Path | None = None
+    allowed_ops: frozenset[str] = frozenset()
+    strict: bool = False
+    dry_run: bool = False
+    dump_ir: Path | None = None
+
+    @property
+    def file(self) -> Path:
+        """The file that is loaded."""
+        return self.operated or self.model
+
+    @property
+    def title(self) -> str:
+        """How messages call it."""
+        return f"`{self.model}`" if self.surgery is None else f"`{self.model}` after `{self.surgery}`"
+
+    @property
+    def thread_count(self) -> int:
+        """Threads for planning, verification and timing."""
+        return self.threads or self.profile.threads
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the request makes of precision.
+
+    Args:
+        pipeline: the passes to run.
+        int8: INT8 is an order, not one candidate among others.
+        tries_int8: INT8 is an order or a candidate.
+        free: nothing is ordered; everything competes.
+    """
+
+    pipeline: Pipeline
+    quantize: Quantize
+    int8: bool
+    tries_int8: bool
+    free: bool
+
+    @classmethod
+    def of(cls, request: Request) -> Order:
+        """Read it off a request.
+
+        Raises:
+            InputError: the profile does not offer what is ordered, or an order of INT8 comes without samples.
+        """
+        pipeline = request.pipeline or Pipeline.parse(request.profile.pipeline)
+        quantize = next((item for item in pipeline.passes if isinstance(item, Quantize)), None)
+        # A pass that was named by hand is an order; the profile's own pipeline only says what may compete.
+        named = request.pipeline is not None and quantize is not None and request.precision == "auto"
+        int8 = request.precision == "int8" or named
+        _check_offered(request, "int8" if int8 else request.precision)
+        if int8 and request.calib is None:
+            raise InputError("INT8 needs samples to find its ranges", "pass --calib PATH, or --precision fp32")
+        competes = request.precision == "auto" and quantize is not None and "int8" in request.profile.precisions
+        free = request.precision == "auto" and request.pipeline is None
+        return cls(pipeline, quantize or Quantize(), int8, int8 or competes, free)
+
+
+def _check_offered(request: Request, wanted: str) -> None:
+    offered = request.profile.precisions
+    if wanted not in {"auto", *offered}:
+        raise InputError(
+            f"profile `{request.profile.name}` offers no {wanted}; it has {', '.join(offered)}",
+            "pass --precision auto, or another --target",
+        )
