@@ -108,7 +108,7 @@ def _check_nodes(
                     "export the model again; a node or an initializer was lost",
                 )
     for name in outputs:
-        if name not in visible:
+        if name not in given and name not in maker:  # onnxruntime wants an Identity of an outer value
             raise InputError(f"`{path}`: output `{name}` is made by no node", "export the model again")
     _check_order(nodes, maker, path)
     for node in nodes:

@@ -14,7 +14,7 @@ from infer_opt.passes.rewrites.activations import ACTIVATION_RULES
 from infer_opt.passes.rewrites.affine import AFFINE_RULES
 from infer_opt.passes.rewrites.arithmetic import ARITHMETIC_RULES, FINAL_RULES
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
-from infer_opt.passes.rewrites.duplicates import merge_equal_initializers
+from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
 from infer_opt.passes.rewrites.matrix_products import MATRIX_RULES
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
 from infer_opt.passes.rewrites.normalizations import NORMALIZATION_RULES
@@ -37,8 +37,9 @@ RULES = (
 class Fuse(Pass):
     """Let one operator do the work of its neighbours.
 
-    BatchNormalization and constant Mul, Div, Add and Sub go into the Conv, ConvTranspose, Gemm or MatMul before them,
-    a Pad into the Conv after it, and MatMul and Add become Gemm.
+    BatchNormalization, Neg and constant Mul, Div, Add and Sub go into the Conv, ConvTranspose, Gemm or MatMul before
+    them, a Pad into the Conv or MaxPool after it, and MatMul and Add become Gemm. HardSwish, HardSigmoid, Gelu and
+    LayerNormalization that are written out become the operator.
 
     Exact up to the rounding of float32: weights are computed in float64 and rounded once.
     """
@@ -54,4 +55,5 @@ class Fuse(Pass):
             changes += remove_no_ops(model)
             changes += remove_dead_code(model)
             changes += merge_equal_initializers(model)
+            changes += merge_equal_nodes(model)  # equal formulas are equal operators now
         return Outcome(tuple(changes), (*fused.misses, *final.misses))

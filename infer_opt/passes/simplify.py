@@ -10,6 +10,7 @@ from infer_opt.errors import UsageError
 from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
 from infer_opt.passes.engine.fixpoint import until_settled
 from infer_opt.passes.engine.rules import apply_rules
+from infer_opt.passes.rewrites.arithmetic import CANCELLING_RULES
 from infer_opt.passes.rewrites.branches import take_constant_branches
 from infer_opt.passes.rewrites.casts import shorten_cast_chains
 from infer_opt.passes.rewrites.concats import flatten_concats
@@ -27,12 +28,14 @@ from infer_opt.passes.rewrites.transposes import merge_transposes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Simplify"]
+__all__ = ["RULES", "Simplify"]
+
+RULES = (*CANCELLING_RULES, *SLICE_RULES)
 
 
 @dataclass(frozen=True)
 class Simplify(Pass):
-    """Remove what a graph can do without: constants computed at run time, no-ops, duplicates, dead code.
+    """Remove what a graph can do without: constants computed at run time, no-ops, duplicates, dead code, detours.
 
     Exact: every node that stays reads the numbers it read before, bit for bit, but for the sign of zero.
     """
@@ -60,7 +63,7 @@ class Simplify(Pass):
             sink_transposes,
             flatten_concats,
             settle_reshape_targets,
-            lambda graph: apply_rules(graph, SLICE_RULES),
+            lambda graph: apply_rules(graph, RULES),
             merge_equal_initializers,  # before equal nodes: equal weights make equal nodes
             merge_equal_nodes,
             remove_dead_code,

@@ -178,6 +178,13 @@ def test_functions_of_different_opsets(tmp_path: Path) -> None:
             id="lost output",
         ),
         pytest.param(
+            "m (float[2] x, bool p) => (float[2] y) { t = Exp(x) y = If(p) <then_branch = g () => (float[2] t) { },"
+            " else_branch = h () => (float[2] e) { e = Neg(x) }> }",
+            "`FILE`: output `t` is made by no node",
+            "export the model again",
+            id="output of a branch that is made around it",
+        ),
+        pytest.param(
             "m (float[2] x) => (float[2] y) { a = Add(x, b) b = Relu(a) y = Neg(b) }",
             "`FILE`: the graph is cyclic: `a` (Add) -> `b` (Relu) -> `a` (Add)",
             "write loops with the Loop or Scan operator",

@@ -151,3 +151,56 @@ def test_operators_of_other_domains_are_not_matched(tmp_path: Path) -> None:
     text = HEADER.replace("]", ', "my": 1]') + "m (float[1] x) => (float[1] y) { a = my.Relu(x)  y = my.Relu(a) }"
     model, found = applied(text, tmp_path, TwiceInARow("Relu", "Max"))
     assert (found, node_kinds(model)) == ([], ["Relu", "Relu"])
+
+
+class Chain(Rule):
+    """A chain of operators to Identity; the check may decline."""
+
+    def __init__(self, *operators: str, near: int = 2, opset: int = 1, declines: str = "", name: str = "chain") -> None:
+        self.operators, self.root = operators, operators[-1]
+        self.near, self.opset, self.declines, self.name = near, opset, declines, name
+
+    def pattern(self, op: Any, x: Any) -> Any:
+        """The operators in order."""
+        for operator in self.operators:
+            x = getattr(op, operator)(x)
+        return x
+
+    def check(self, match: Match) -> None:
+        """As it was told."""
+        del match
+        if self.declines:
+            raise Decline(self.declines)
+
+    def rewrite(self, op: Builder, match: Match, facts: None) -> ir.Value:
+        """Nothing of them is left."""
+        del facts
+        return op.node("Identity", [match["x"]])
+
+
+CHAIN = "m (float[1] x) => (float[1] y) { a = Relu(x)  b = Neg(a)  c = Abs(b)  y = Exp(c) }"
+
+
+def test_a_rule_waits_for_the_opset_of_what_it_builds(tmp_path: Path) -> None:
+    """A model of an older one keeps what it has, and hears nothing of it."""
+    old, found = applied(CHAIN, tmp_path, Chain("Abs", "Exp", opset=14))
+    assert (found, node_kinds(old)) == ([], ["Relu", "Neg", "Abs", "Exp"])
+    new, found = applied(HEADER.replace("13", "14") + CHAIN, tmp_path, Chain("Abs", "Exp", opset=14))
+    assert (len(found), node_kinds(new)) == (1, ["Relu", "Neg", "Identity"])
+
+
+def test_of_the_spellings_of_a_rule_the_nearest_miss_is_told(tmp_path: Path) -> None:
+    """The one of which most nodes matched, the first of equals; another rule's miss is told beside it."""
+    spellings = Chain("Abs", "Abs", "Exp"), Chain("Neg", "Abs", "Exp", declines="first"), Chain("Sin", "Abs", "Exp")
+    last = Chain("Neg", "Abs", "Exp", declines="second")
+    other = Chain("Abs", "Exp", declines="other", name="other")
+    _, found = applied(CHAIN, tmp_path, *spellings, last, other)
+    assert found == [Miss("chain", "Exp:y", "first"), Miss("other", "Exp:y", "other")]
+
+
+def test_what_is_far_from_firing_is_not_told(tmp_path: Path) -> None:
+    """Fewer nodes matched than the rule asks for, whether the pattern failed or the check declined."""
+    _, found = applied(CHAIN, tmp_path, Chain("Sin", "Abs", "Exp", near=3), Chain("Exp", declines="alone"))
+    assert found == []
+    _, found = applied(CHAIN, tmp_path, Chain("Sin", "Abs", "Exp"), Chain("Exp", near=1, declines="alone", name="one"))
+    assert [(miss.rule, miss.node) for miss in found] == [("chain", "Exp:y"), ("one", "Exp:y")]

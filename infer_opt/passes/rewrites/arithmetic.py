@@ -14,7 +14,7 @@ from infer_opt import ir
 from infer_opt.passes.engine.rules import Builder, Decline, Match, Rule
 from infer_opt.passes.rewrites.linear import narrow
 
-__all__ = ["ARITHMETIC_RULES", "FINAL_RULES"]
+__all__ = ["ARITHMETIC_RULES", "CANCELLING_RULES", "FINAL_RULES"]
 
 Array = np.ndarray[Any, Any]
 
@@ -100,6 +100,8 @@ class MatMulOfMatMul(Rule):
         return op.node("MatMul", [match["x"], op.initializer(facts, match["second"].name)])
 
 
-ARITHMETIC_RULES: tuple[Rule, ...] = (DoubleNegation(), MatMulOfMatMul())
+CANCELLING_RULES: tuple[Rule, ...] = (DoubleNegation(),)
+"""Exact, and so a part of `simplify`."""
+ARITHMETIC_RULES: tuple[Rule, ...] = (MatMulOfMatMul(),)
 FINAL_RULES: tuple[Rule, ...] = (DivToMul(),)
 """Once nothing else fires: formulas are recognised by the divisions they are written with."""

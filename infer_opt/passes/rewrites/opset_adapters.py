@@ -12,6 +12,7 @@ import numpy as np
 
 from infer_opt import ir
 from infer_opt.errors import InputError
+from infer_opt.passes.rewrites.softmax_axis import along_one_axis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,52 +140,6 @@ def _scatter(node: ir.Node, names: ir.Names) -> bool:
     return True
 
 
-def _softmax(node: ir.Node, names: ir.Names) -> bool:
-    """Before 13, Softmax works on the input flattened to 2-D at `axis` (default 1); from 13, along one axis.
-
-    The two agree where `axis` is the last one; elsewhere the flattening is written out.
-    """
-    axis = ir.attribute(node, "axis", 1)
-    rank = ir.rank(node.inputs[0])
-    if rank is not None and axis % max(rank, 1) == rank - 1:
-        node.attributes.add(ir.AttrInt64("axis", -1))
-        return True
-    _flatten_around(node, axis, names)
-    return True
-
-
-def _flatten_around(node: ir.Node, axis: int, names: ir.Names) -> None:
-    graph, source, output = node.graph, node.inputs[0], node.outputs[0]
-    assert graph is not None  # noqa: S101 - adapters run on nodes of a graph
-    assert source is not None  # noqa: S101 - Softmax has one input
-    flat = ir.make_node("Flatten", [source], {"axis": axis}, name=names.fresh(f"{node.name}_flatten"))
-    shape = ir.make_node("Shape", [source], name=names.fresh(f"{node.name}_shape"))
-    for made, suffix in ((flat, "flat"), (shape, "dims")):
-        made.outputs[0].name = names.fresh(f"{output.name}_{suffix}")
-    node.replace_input_with(0, flat.outputs[0])
-    node.attributes.add(ir.AttrInt64("axis", -1))
-    back = ir.make_node("Reshape", [output, shape.outputs[0]], name=names.fresh(f"{node.name}_unflatten"))
-    for made in (flat, shape, back):
-        ir.set_origin(made, [node])
-    inner = names.fresh(f"{output.name}_2d")
-    graph.insert_before(node, (flat, shape))
-    graph.insert_after(node, back)
-    _rewire_output(graph, output, back, inner)
-
-
-def _rewire_output(graph: ir.Graph, old: ir.Value, back: ir.Node, inner: str) -> None:
-    new = back.outputs[0]
-    for user, index in tuple(old.uses()):
-        if user is not back:
-            user.replace_input_with(index, new)
-    for index, value in enumerate(graph.outputs):
-        if value is old:
-            graph.outputs[index] = new
-    name, old.name = old.name, inner
-    new.name, new.type, new.shape = name, old.type, old.shape
-    old.shape = None
-
-
 def _batch_statistics(node: ir.Node, names: ir.Names) -> bool:
     """Before 14, outputs behind the first, read or not, meant training; since then an attribute does.
 
@@ -250,9 +205,9 @@ ADAPTERS: dict[tuple[str, int], Callable[[ir.Node, ir.Names], bool]] = {
     ("Pad", 11): _pad,
     ("Scatter", 11): _scatter,
     ("Dropout", 12): _dropout,
-    ("Softmax", 13): _softmax,
-    ("LogSoftmax", 13): _softmax,
-    ("Hardmax", 13): _softmax,
+    ("Softmax", 13): along_one_axis,
+    ("LogSoftmax", 13): along_one_axis,
+    ("Hardmax", 13): along_one_axis,
     ("Squeeze", 13): _attribute_to_input("axes", 1),
     ("Unsqueeze", 13): _attribute_to_input("axes", 1),
     ("ReduceSum", 13): _attribute_to_input("axes", 1),
