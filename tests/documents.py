@@ -12,7 +12,7 @@ __all__ = ["DOCS", "FENCED", "NAMES", "ROOT", "infer_opt", "table", "text_of"]
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-NAMES = ["README.md", "README.zh.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+NAMES = ["README.md", "README.zh.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md"]
 NAMES += sorted(str(document.relative_to(ROOT)) for document in DOCS.rglob("*.md"))
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
