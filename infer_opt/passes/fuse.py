@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from infer_opt import ir
+from infer_opt.errors import UsageError, nearest
 from infer_opt.passes.engine.base import Outcome, Pass
 from infer_opt.passes.engine.fixpoint import until_settled
 from infer_opt.passes.engine.plugins import registered_rules
@@ -42,13 +43,28 @@ class Fuse(Pass):
     LayerNormalization that are written out become the operator.
 
     Exact up to the rounding of float32: weights are computed in float64 and rounded once.
+
+    Which operators it leaves is the backend's choice, so profiles name in their pipelines what theirs cannot use.
     """
 
     name: ClassVar[str] = "fuse"
 
+    without: str = field(
+        default="", metadata={"help": "operators that no formula becomes, joined by `+`: `without=Gelu+Gemm`"}
+    )
+    also: str = field(
+        default="", metadata={"help": "operators outside the ONNX standard that formulas may become, joined by `+`"}
+    )
+
+    def __post_init__(self) -> None:
+        standard, foreign = _operators_made()
+        _check_names("without", self.without, standard)
+        _check_names("also", self.also, foreign)
+
     def apply(self, model: ir.Model) -> Outcome:
         """Apply the table until nothing fires."""
-        fused = until_settled(model, [lambda graph: apply_rules(graph, (*registered_rules(), *RULES))])
+        rules = (*registered_rules(), *(rule for rule in RULES if self._makes(rule.makes)))
+        fused = until_settled(model, [lambda graph: apply_rules(graph, rules)])
         final = until_settled(model, [lambda graph: apply_rules(graph, FINAL_RULES)])
         changes = [*fused.changes, *final.changes]
         if changes:
@@ -57,3 +73,24 @@ class Fuse(Pass):
             changes += merge_equal_initializers(model)
             changes += merge_equal_nodes(model)  # equal formulas are equal operators now
         return Outcome(tuple(changes), (*fused.misses, *final.misses))
+
+    def _makes(self, operator: str) -> bool:
+        return operator in _names(self.also) if "::" in operator else operator not in _names(self.without)
+
+
+def _names(option: str) -> list[str]:
+    return [name.strip() for name in option.split("+")] if option else []
+
+
+def _operators_made() -> tuple[list[str], list[str]]:
+    """What the rules introduce: operators of the standard, and of other domains."""
+    made = sorted({rule.makes for rule in RULES if rule.makes})
+    return [name for name in made if "::" not in name], [name for name in made if "::" in name]
+
+
+def _check_names(option: str, given: str, known: list[str]) -> None:
+    for name in (name for name in _names(given) if name not in known):
+        near = nearest(name, known)
+        makes = f"it makes {', '.join(known)}" if known else "it makes none of that kind"
+        hint = f"did you mean `{near}`?" if near else makes
+        raise UsageError(f"`{option}` of pass `fuse` cannot be `{name}`", hint)

@@ -14,7 +14,7 @@ from infer_opt.passes.quantize import Quantize
 from infer_opt.passes.simplify import Simplify
 
 GRAPH_PASSES = st.one_of(
-    st.just(Fuse()),
+    st.builds(Fuse, st.sampled_from(["", "Gelu", "Gemm+HardSwish"])),
     st.builds(Simplify, st.integers(0, 2**40)),
     st.builds(Legalize, st.integers(7, 30)),
 )
@@ -84,7 +84,9 @@ WRITE_IT = "write it like `simplify,fuse,quantize{method=percentile}`"
             "pass `quantize` has no option `zzz`; it has method, percentile",
             "see `infer-opt passes show quantize`",
         ),
-        ("fuse{a=1}", "pass `fuse` has no option `a`; it has none", "see `infer-opt passes show fuse`"),
+        ("fuse{a=1}", "pass `fuse` has no option `a`; it has without, also", "see `infer-opt passes show fuse`"),
+        ("fuse{without=gemm}", "`without` of pass `fuse` cannot be `gemm`", "did you mean `Gemm`?"),
+        ("fuse{also=a::Gelu}", "`also` of pass `fuse` cannot be `a::Gelu`", "it makes none of that kind"),
         (
             "simplify{fold_limit}",
             "option `fold_limit` of pass `simplify` has no value",

@@ -67,6 +67,8 @@ class Rule(abc.ABC):
     """The opset that brought what `rewrite` builds; a model of an older one keeps what it has."""
     commutes: bool = False
     """Whether the inputs of Add and Mul may stand in either order."""
+    makes: str = ""
+    """The operator that the rewrite introduces, `DOMAIN::OP` outside the standard, where a backend may not want it."""
     near: int = 2
     """A rule whose pattern matched this many nodes before it failed is worth a line in `--explain`."""
 

@@ -45,7 +45,7 @@ class Formula(Rule):
         attributes: dict[str, Any] | None = None,
         near: int,
     ) -> None:
-        self.operator, self.opset, self.root, self.near = operator, opset, root, near
+        self.makes, self.opset, self.root, self.near = operator, opset, root, near
         self.spelling, self.constants, self.attributes = spelling, constants, attributes or {}
         self.name = f"{operator} written out"
 
@@ -64,7 +64,7 @@ class Formula(Rule):
 
     def rewrite(self, op: Builder, match: Match, facts: None) -> ir.Value:
         del facts
-        return op.node(self.operator, [match["x"]], self.attributes)
+        return op.node(self.makes, [match["x"]], self.attributes)
 
 
 def _check_dtype(x: ir.Value) -> None:
@@ -86,6 +86,7 @@ class HardSwishOfHardSigmoid(Rule):
 
     name = "HardSwish written out"
     root = "Mul"
+    makes = "HardSwish"
     opset = 14
     commutes = True
 

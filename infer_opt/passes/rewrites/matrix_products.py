@@ -22,6 +22,7 @@ class MatMulAddToGemm(Rule):
 
     name = "MatMul and Add to Gemm"
     root = "Add"
+    makes = "Gemm"
     commutes = True
 
     def pattern(self, op: Any, x: Any, w: Any, b: Any) -> Any:

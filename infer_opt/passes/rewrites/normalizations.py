@@ -36,6 +36,7 @@ class LayerNorm(Rule):
 
     name = "LayerNormalization written out"
     root = "Mul"
+    makes = "LayerNormalization"
     opset = 17
     commutes = True
     near = 4
