@@ -16,6 +16,7 @@ from infer_opt.passes.rewrites.affine import AFFINE_RULES
 from infer_opt.passes.rewrites.arithmetic import ARITHMETIC_RULES, FINAL_RULES
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
+from infer_opt.passes.rewrites.flattened import FLATTENED_RULES
 from infer_opt.passes.rewrites.matrix_products import MATRIX_RULES
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
 from infer_opt.passes.rewrites.normalizations import NORMALIZATION_RULES
@@ -26,6 +27,7 @@ __all__ = ["RULES", "Fuse"]
 # In this order at each node: a Pad hides nothing from the other rules.
 RULES = (
     *PADDING_RULES,
+    *FLATTENED_RULES,
     *ACTIVATION_RULES,
     *NORMALIZATION_RULES,
     *AFFINE_RULES,

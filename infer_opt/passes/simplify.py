@@ -19,7 +19,7 @@ from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
 from infer_opt.passes.rewrites.dynamic_shapes import settle_reshape_targets
 from infer_opt.passes.rewrites.folding import fold_constants
-from infer_opt.passes.rewrites.layout import sink_transposes
+from infer_opt.passes.rewrites.layout import move_transposes
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
 from infer_opt.passes.rewrites.reshapes import merge_reshapes
 from infer_opt.passes.rewrites.slices import SLICE_RULES
@@ -37,7 +37,8 @@ RULES = (*CANCELLING_RULES, *SLICE_RULES)
 class Simplify(Pass):
     """Remove what a graph can do without: constants computed at run time, no-ops, duplicates, dead code, detours.
 
-    Exact: every node that stays reads the numbers it read before, bit for bit, but for the sign of zero.
+    Exact: every node that stays reads the numbers it read before, bit for bit, but for the sign of zero and, where axes
+    are moved, the order in which a sum over several of them adds.
     """
 
     name: ClassVar[str] = "simplify"
@@ -60,7 +61,7 @@ class Simplify(Pass):
             shorten_cast_chains,
             merge_reshapes,
             merge_transposes,
-            sink_transposes,
+            move_transposes,
             flatten_concats,
             settle_reshape_targets,
             lambda graph: apply_rules(graph, RULES),

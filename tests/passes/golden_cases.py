@@ -49,6 +49,7 @@ class Case:
         sizes: of each symbolic dimension, one a feed; (1, 2, 5) where the case names none.
         below: upper bounds of integer inputs.
         random: whether the outputs differ from run to run, and only their shapes can be compared.
+        reordered: whether numbers are added in another order, which rounds them otherwise.
     """
 
     file: str
@@ -59,6 +60,7 @@ class Case:
     sizes: dict[str, list[int]]
     below: dict[str, int]
     random: bool
+    reordered: bool
 
     def size(self, symbol: str, feed: int) -> int:
         """Size of a symbolic dimension in one of the feeds."""
@@ -87,6 +89,7 @@ def _case(name: str, match: re.Match[str]) -> Case:
         sizes=sizes,
         below={key: int(value) for key, value in _BELOW.findall(match["where"])},
         random="outputs are random" in match["where"],
+        reordered="sums are reordered" in match["where"],
     )
 
 

@@ -29,7 +29,9 @@ def test_the_graphs_are_those_of_the_golden_file(name: str, golden: Callable[[st
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_the_outputs_stay(case: Case, tmp_path: Path) -> None:
-    """Bit for bit but for the sign of zero; with `fuse` within 1e-5 of a value plus 1e-6 of the largest.
+    """Bit for bit but for the sign of zero.
+
+    With `fuse`, and where sums are reordered, within 1e-5 of a value plus 1e-6 of the largest.
 
     float16, rounded at every node that a fused operator does not have, has 4 units in the last place for each.
     """
@@ -40,7 +42,8 @@ def test_the_outputs_stay(case: Case, tmp_path: Path) -> None:
         sizes = {symbol: case.size(symbol, number) for symbol in symbols}
         feed = random_feed(proto, sizes, number, case.below)
         for expected, actual in zip(run(ir.serialize(before), feed), run(ir.serialize(after), feed), strict=True):
-            compare(expected, actual, exact="fuse" not in case.pipeline, random=case.random)
+            exact = "fuse" not in case.pipeline and not case.reordered
+            compare(expected, actual, exact=exact, random=case.random)
 
 
 def compare(expected: np.ndarray, actual: np.ndarray, *, exact: bool, random: bool) -> None:

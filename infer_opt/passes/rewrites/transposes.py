@@ -8,6 +8,7 @@ import numpy as np
 
 from infer_opt import ir
 from infer_opt.passes.engine.base import Change
+from infer_opt.passes.rewrites.orders import composed, is_identity, keeps_elements, order_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,48 +24,29 @@ def merge_transposes(model: ir.Model) -> Iterator[Change]:
     names = ir.Names(model)
     for graph in ir.all_graphs(model):
         for node in graph:
-            if node.op_type != "Transpose" or node.domain or node.inputs[0] is None:
+            order = order_of(node)
+            if order is None:
                 continue
-            if (inner := _transpose_before(node)) is not None:
-                order = _order(inner)
-                assert order is not None  # noqa: S101 - _transpose_before has just seen it
-                _set_order(node, [order[axis] for axis in _order(node) or ()])
+            inner = node.inputs[0].producer() if node.inputs[0] is not None else None
+            before = order_of(inner) if inner is not None and inner.graph is graph else None
+            if inner is not None and before is not None:
+                node.attributes.add(ir.AttrInt64s("perm", composed(before, order)))
                 node.replace_input_with(0, inner.inputs[0])
                 yield Change("merge transposes", ir.origin(node), f"skipped `{inner.name}`")
+                if not inner.outputs[0].uses() and not inner.outputs[0].is_graph_output():
+                    ir.remove(inner)  # now: a reader that is dead would count where Transposes move
             if (shape := _reshape_instead(node)) is not None:
                 _become_reshape(graph, node, shape, names)
                 yield Change("transpose to reshape", ir.origin(node))
 
 
-def _order(node: ir.Node) -> list[int] | None:
-    given = ir.attribute(node, "perm")
-    if given is not None:
-        return list(given)
-    rank = ir.rank(node.inputs[0])
-    return None if rank is None else list(reversed(range(rank)))
-
-
-def _transpose_before(node: ir.Node) -> ir.Node | None:
-    inner = node.inputs[0].producer() if node.inputs[0] is not None else None
-    if inner is None or inner.op_type != "Transpose" or inner.domain or inner.graph is not node.graph:
-        return None
-    return inner if _order(inner) is not None and _order(node) is not None else None
-
-
-def _set_order(node: ir.Node, order: list[int]) -> None:
-    node.attributes.add(ir.AttrInt64s("perm", order))
-
-
 def _reshape_instead(node: ir.Node) -> list[int] | None:
     """The shape that comes out, where the axes that hold more than one element keep their order."""
-    before, after, order = ir.dims(node.inputs[0]), ir.dims(node.outputs[0]), _order(node)
-    if before is None or after is None or order is None or not len(before) == len(after) == len(order):
+    before, after, order = ir.dims(node.inputs[0]), ir.dims(node.outputs[0]), order_of(node)
+    if after is None or order is None or len(after) != len(order) or is_identity(order):
         return None
-    moved = [axis for axis in order if before[axis] != 1]
     sizes = [size if isinstance(size, int) else -1 for size in after]
-    if moved != sorted(moved) or order == sorted(order) or 0 in sizes or sizes.count(-1) > 1:
-        return None
-    return sizes
+    return sizes if keeps_elements(before, order) and 0 not in sizes and sizes.count(-1) <= 1 else None
 
 
 def _become_reshape(graph: ir.Graph, node: ir.Node, shape: list[int], names: ir.Names) -> None:
