@@ -10,9 +10,10 @@ from typing import TypeAlias
 
 from infer_opt import ir
 
-__all__ = ["Order", "composed", "cost_of_moving", "inverse", "is_identity", "keeps_elements", "order_of"]
+__all__ = ["Dims", "Order", "composed", "cost_of_moving", "inverse", "is_identity", "keeps_elements", "order_of"]
 
 Order: TypeAlias = tuple[int, ...]
+Dims: TypeAlias = tuple[int | str | None, ...]
 
 _START = 1 << 14  # elements: starting a kernel takes as long as moving some ten thousand numbers
 _UNKNOWN = 32  # elements along a dimension that is not fixed
@@ -43,7 +44,7 @@ def is_identity(order: Order) -> bool:
     return order == tuple(range(len(order)))
 
 
-def keeps_elements(dims: tuple[int | str | None, ...] | None, order: Order) -> bool:
+def keeps_elements(dims: Dims | None, order: Order) -> bool:
     """Whether elements stay in their order in memory: no axis moves but those of size 1. False where unknown."""
     if dims is None or len(dims) != len(order):
         return False
@@ -51,14 +52,13 @@ def keeps_elements(dims: tuple[int | str | None, ...] | None, order: Order) -> b
     return long == sorted(long)
 
 
-def cost_of_moving(value: ir.Value, order: Order) -> float:
-    """Elements that a Transpose into `order` moves, and what starting it takes; `value` is one side of it.
+def cost_of_moving(dims: Dims, order: Order) -> float:
+    """Elements that Transpose<order> of a value of these dimensions moves, and what starting it takes.
 
     One that moves only axes of size 1 will be a Reshape, which costs next to nothing.
     """
     if is_identity(order):
         return 0.0
-    dims = ir.dims(value)
     if keeps_elements(dims, order):
         return 1.0
-    return _START + math.prod(size if isinstance(size, int) else _UNKNOWN for size in dims or ())
+    return _START + math.prod(size if isinstance(size, int) else _UNKNOWN for size in dims)

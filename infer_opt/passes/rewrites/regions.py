@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from infer_opt.passes.rewrites.axis_carriers import Carrier, Turned
-    from infer_opt.passes.rewrites.orders import Order
+    from infer_opt.passes.rewrites.orders import Dims, Order
 
 __all__ = ["Region", "carried_inputs", "is_scalar", "regions"]
 
@@ -100,20 +100,28 @@ class Region:
         return entering + sum(self._cost_of_leaving(value, held, turned.keys()) for value, held in made)
 
     def _cost_of_entering(self, value: ir.Value, order: Order, nodes: Collection[ir.Node]) -> float:
-        """A Transpose before the region stays where others read it; one is needed where its order is another."""
+        """Of the Transpose that brings a value into the region, unless there is one that others need anyway."""
         own, wanted = self._order_before(value), inverse(order)
-        if own is None:
-            return cost_of_moving(value, wanted)
+        maker = value.producer()
+        if own is None or maker is None or maker.inputs[0] is None:
+            readers = (user for user, _ in value.uses() if user not in nodes)
+            there = any(self._order_of(user) == wanted for user in readers)
+            return 0.0 if there else cost_of_moving(self._dims(value), wanted)
         stays = value.is_graph_output() or any(user not in nodes for user, _ in value.uses())
-        return (cost_of_moving(value, own) if stays else 0.0) + cost_of_moving(value, composed(own, wanted))
+        if stays and is_identity(order):
+            return 0.0
+        return cost_of_moving(self._dims(maker.inputs[0]), composed(own, wanted))
 
     def _cost_of_leaving(self, value: ir.Value, order: Order, nodes: Collection[ir.Node]) -> float:
         """Transposes that read the value take its order up; all other readers outside share one that restores it."""
-        readers = [user for user, _ in value.uses() if user not in nodes]
-        orders = [self._order_of(user) for user in readers]
+        dims = tuple(self._dims(value, len(order))[axis] for axis in inverse(order))
+        orders = [self._order_of(user) for user, _ in value.uses() if user not in nodes]
         restored = value.is_graph_output() or None in orders
-        taken_up = sum(cost_of_moving(value, composed(order, own)) for own in orders if own is not None)
-        return taken_up + (cost_of_moving(value, order) if restored else 0.0)
+        taken_up = sum(cost_of_moving(dims, composed(order, own)) for own in orders if own is not None)
+        return taken_up + (cost_of_moving(dims, order) if restored else 0.0)
+
+    def _dims(self, value: ir.Value, rank: int | None = None) -> Dims:
+        return ir.dims(value) or (None,) * (self.rank if rank is None else rank)
 
     def _order_before(self, value: ir.Value) -> Order | None:
         maker = value.producer()
