@@ -21,6 +21,7 @@ from infer_opt.passes.rewrites.matrix_products import MATRIX_RULES
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
 from infer_opt.passes.rewrites.normalizations import NORMALIZATION_RULES
 from infer_opt.passes.rewrites.padding import PADDING_RULES
+from infer_opt.passes.rewrites.reshapes import merge_reshapes
 
 __all__ = ["RULES", "Fuse"]
 
@@ -70,6 +71,7 @@ class Fuse(Pass):
         final = until_settled(model, [lambda graph: apply_rules(graph, FINAL_RULES)])
         changes = [*fused.changes, *final.changes]
         if changes:
+            changes += merge_reshapes(model)  # a Transpose that went stood between two
             changes += remove_no_ops(model)
             changes += remove_dead_code(model)
             changes += merge_equal_initializers(model)

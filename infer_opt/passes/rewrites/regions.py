@@ -107,18 +107,30 @@ class Region:
             readers = (user for user, _ in value.uses() if user not in nodes)
             there = any(self._order_of(user) == wanted for user in readers)
             return 0.0 if there else cost_of_moving(self._dims(value), wanted)
-        stays = value.is_graph_output() or any(user not in nodes for user, _ in value.uses())
-        if stays and is_identity(order):
+        source = maker.inputs[0]
+        if self._stays(value, nodes) and is_identity(order):
             return 0.0
-        return cost_of_moving(self._dims(maker.inputs[0]), composed(own, wanted))
+        if source.producer() in nodes:  # a Transpose from the region to the region turns on both sides
+            dims = tuple(self._dims(source)[axis] for axis in wanted)
+            return cost_of_moving(dims, composed(composed(order, own), wanted))
+        return cost_of_moving(self._dims(source), composed(own, wanted))
+
+    def _stays(self, value: ir.Value, nodes: Collection[ir.Node]) -> bool:
+        """Whether somebody else reads a value."""
+        return value.is_graph_output() or any(user not in nodes for user, _ in value.uses())
 
     def _cost_of_leaving(self, value: ir.Value, order: Order, nodes: Collection[ir.Node]) -> float:
         """Transposes that read the value take its order up; all other readers outside share one that restores it."""
         dims = tuple(self._dims(value, len(order))[axis] for axis in inverse(order))
-        orders = [self._order_of(user) for user, _ in value.uses() if user not in nodes]
+        readers = [user for user, _ in value.uses() if user not in nodes and not self._leads_back(user, nodes)]
+        orders = [self._order_of(user) for user in readers]
         restored = value.is_graph_output() or None in orders
         taken_up = sum(cost_of_moving(dims, composed(order, own)) for own in orders if own is not None)
         return taken_up + (cost_of_moving(dims, order) if restored else 0.0)
+
+    def _leads_back(self, reader: ir.Node, nodes: Collection[ir.Node]) -> bool:
+        """Whether it is a Transpose that only the region reads: that counts where it enters."""
+        return self._order_of(reader) is not None and not self._stays(reader.outputs[0], nodes)
 
     def _dims(self, value: ir.Value, rank: int | None = None) -> Dims:
         return ir.dims(value) or (None,) * (self.rank if rank is None else rank)
