@@ -105,7 +105,7 @@ class Region:
         maker = value.producer()
         if own is None or maker is None or maker.inputs[0] is None:
             readers = (user for user, _ in value.uses() if user not in nodes)
-            there = any(self._order_of(user) == wanted for user in readers)
+            there = any(self._order_of(user) == wanted and self._stays(user.outputs[0], nodes) for user in readers)
             return 0.0 if there else cost_of_moving(self._dims(value), wanted)
         source = maker.inputs[0]
         if self._stays(value, nodes) and is_identity(order):
