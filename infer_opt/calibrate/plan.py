@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from infer_opt.calibrate.quantization import Format, Quantization
 
-__all__ = ["Choice", "Plan", "Region", "WeightSite"]
+__all__ = ["Choice", "Plan", "Region", "Scheme", "WeightSite"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,36 @@ class WeightSite:
 
 
 @dataclass(frozen=True)
+class Scheme:
+    """One way to run a region at a lower precision than the original's.
+
+    Args:
+        precision: `int8`, say.
+        reads, writes: values that it reads and writes quantized.
+        activations: the format of those values.
+        window: low and high end that an absorbed activation gives the output (None: no end).
+        fixed_range: the range that the operator gives by definition (a Sigmoid), which needs no statistics.
+        moves_data: it copies numbers, so what it writes needs no statistics of its own.
+        shares_scale: all values it reads and writes share scale and zero point.
+    """
+
+    precision: str
+    activations: Format
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    window: tuple[float | None, float | None] = (None, None)
+    fixed_range: tuple[float, float] | None = None
+    weights: tuple[WeightSite, ...] = ()
+    moves_data: bool = False
+    shares_scale: bool = False
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """What it reads and writes quantized."""
+        return (*self.reads, *self.writes)
+
+
+@dataclass(frozen=True)
 class Region:
     """Nodes that the backend runs as one kernel.
 
@@ -46,30 +76,27 @@ class Region:
         nodes: names of all its nodes.
         origin: names of the nodes of the original model it stands for.
         op_type: operator of the main node.
-        precisions: what it may run at, the original's first.
-        reads, writes: values it reads and writes quantized at an integer precision.
-        activations: the format of those values.
-        window: low and high end that an absorbed activation gives the output (None: no end).
-        fixed_range: the range that the operator gives by definition (a Sigmoid), which needs no statistics.
-        moves_data: it copies numbers, so what it writes needs no statistics of its own.
-        shares_scale: all values it reads and writes share scale and zero point.
-        reason: why a lower precision is not offered, or None.
+        own: the precision that the model has it in.
+        schemes: how else it may run.
+        reason: why no lower precision is offered, or None.
     """
 
     name: str
     nodes: tuple[str, ...]
     origin: tuple[str, ...]
     op_type: str
-    precisions: tuple[str, ...]
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    activations: Format | None = None
-    window: tuple[float | None, float | None] = (None, None)
-    fixed_range: tuple[float, float] | None = None
-    weights: tuple[WeightSite, ...] = ()
-    moves_data: bool = False
-    shares_scale: bool = False
+    own: str = "fp32"
+    schemes: tuple[Scheme, ...] = ()
     reason: str | None = None
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """What it may run at, the original's first."""
+        return (self.own, *(scheme.precision for scheme in self.schemes))
+
+    def scheme(self, precision: str) -> Scheme | None:
+        """How it would run at a precision; None where that is its own, or not offered."""
+        return next((scheme for scheme in self.schemes if scheme.precision == precision), None)
 
 
 @dataclass(frozen=True)
@@ -100,3 +127,8 @@ class Plan:
     def at(self, precision: str) -> tuple[Region, ...]:
         """The regions that run at a precision."""
         return tuple(region for region in self.regions if self.choices[region.name].precision == precision)
+
+    def lowered(self) -> tuple[tuple[Region, Scheme], ...]:
+        """The regions that run at another precision than their own, and how."""
+        found = ((region, region.scheme(self.choices[region.name].precision)) for region in self.regions)
+        return tuple((region, scheme) for region, scheme in found if scheme is not None)

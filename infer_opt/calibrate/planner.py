@@ -18,7 +18,7 @@ from infer_opt.calibrate.sketch import Sketch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from infer_opt.calibrate.plan import Region, WeightSite
+    from infer_opt.calibrate.plan import Region, Scheme, WeightSite
     from infer_opt.calibrate.quantization import Format, Quantization
     from infer_opt.calibrate.ranges import RangeMethod
 
@@ -30,16 +30,16 @@ _LARGEST_CONSTANT = 1 << 22  # elements; a larger one is a weight, which has no 
 
 def float_plan(regions: Sequence[Region]) -> Plan:
     """Every region at the original's precision."""
-    choices = {region.name: Choice(region.precisions[0], "as in the original") for region in regions}
-    return Plan(regions[0].precisions[0] if regions else "fp32", tuple(regions), choices)
+    choices = {region.name: Choice(region.own, "as in the original") for region in regions}
+    return Plan(regions[0].own if regions else "fp32", tuple(regions), choices)
 
 
 def watched_values(model: ir.Model, regions: Iterable[Region]) -> list[str]:
     """Values that need statistics: what INT8 regions read and write, less constants, copies and fixed ranges."""
-    candidates = [region for region in regions if "int8" in region.precisions]
-    known = {value for region in candidates if region.moves_data or region.fixed_range for value in region.writes}
+    schemes = [scheme for region in regions if (scheme := region.scheme("int8")) is not None]
+    known = {value for scheme in schemes if scheme.moves_data or scheme.fixed_range for value in scheme.writes}
     known |= model.graph.initializers.keys()
-    wanted = (value for region in candidates for value in (*region.reads, *region.writes))
+    wanted = (value for scheme in schemes for value in scheme.values)
     return [value for value in dict.fromkeys(wanted) if value not in known]
 
 
@@ -55,22 +55,23 @@ def integer_plan(
     constants = {
         name: _sketch_of_constant(value) for name, value in model.graph.initializers.items() if ir.is_constant(value)
     }
-    candidates = [region for region in regions if "int8" in region.precisions]
-    ranges = _Ranges(model, candidates, {**constants, **sketches}, method)
+    offered = [scheme for region in regions if (scheme := region.scheme("int8")) is not None]
+    ranges = _Ranges(model, offered, {**constants, **sketches}, method)
     choices: dict[str, Choice] = {}
+    quantized: list[Scheme] = []
     for region in regions:
-        if "int8" not in region.precisions:
-            choices[region.name] = Choice(region.precisions[0], region.reason or "no INT8 kernel")
-        elif (fault := ranges.fault(region)) is not None:
-            choices[region.name] = Choice(region.precisions[0], fault)
+        scheme = region.scheme("int8")
+        fault = region.reason or "no INT8 kernel" if scheme is None else ranges.fault(scheme)
+        if scheme is None or fault is not None:
+            choices[region.name] = Choice(region.own, str(fault))
         else:
             choices[region.name] = Choice("int8", "legal in the dialect, ranges finite")
-    quantized = [region for region in candidates if choices[region.name].precision == "int8"]
+            quantized.append(scheme)
     activations = {
-        value: ranges.quantization(value, region) for region in quantized for value in (*region.reads, *region.writes)
+        value: ranges.quantization(value, scheme.activations) for scheme in quantized for value in scheme.values
     }
     weights = {
-        (site.node, site.index): _weight(model, site, activations) for region in quantized for site in region.weights
+        (site.node, site.index): _weight(model, site, activations) for scheme in quantized for site in scheme.weights
     }
     return Plan("int8", tuple(regions), choices, activations, weights)
 
@@ -121,7 +122,7 @@ class _Ranges:
     def __init__(
         self,
         model: ir.Model,
-        regions: Sequence[Region],
+        schemes: Sequence[Scheme],
         sketches: Mapping[str, Sketch | None],
         method: RangeMethod,
     ) -> None:
@@ -129,28 +130,25 @@ class _Ranges:
         self._parent: dict[str, str] = {}
         self._window: dict[str, tuple[float | None, float | None]] = {}
         self._fixed: dict[str, tuple[float, float]] = {}
-        for region in regions:
-            if region.moves_data or region.shares_scale:
-                for value in (*region.reads[1:], *region.writes):
-                    self._join(region.reads[0], value)
-            self._window |= dict.fromkeys(region.writes, region.window)
-            if region.fixed_range is not None:
-                self._fixed |= dict.fromkeys(region.writes, region.fixed_range)
+        for scheme in schemes:
+            if scheme.moves_data or scheme.shares_scale:
+                for value in (*scheme.reads[1:], *scheme.writes):
+                    self._join(scheme.reads[0], value)
+            self._window |= dict.fromkeys(scheme.writes, scheme.window)
+            if scheme.fixed_range is not None:
+                self._fixed |= dict.fromkeys(scheme.writes, scheme.fixed_range)
         self._members: dict[str, list[str]] = {}
-        for region in regions:
-            for value in dict.fromkeys((*region.reads, *region.writes)):
-                members = self._members.setdefault(self._root(value), [])
-                if value not in members:
-                    members.append(value)
+        for value in dict.fromkeys(value for scheme in schemes for value in scheme.values):
+            self._members.setdefault(self._root(value), []).append(value)
         self._made: dict[tuple[str, Format], Quantization] = {}
 
-    def fault(self, region: Region) -> str | None:
+    def fault(self, scheme: Scheme) -> str | None:
         """Why a region cannot be quantized after all, or None."""
-        for name in (name for site in region.weights for name in (site.value, site.bias) if name is not None):
+        for name in (name for site in scheme.weights for name in (site.value, site.bias) if name is not None):
             # Where nothing watches what the kernel writes, no sketch tells of it.
             if not np.isfinite(ir.array(self._initializers[name])).all():
                 return f"weight `{name}` holds NaN or infinite values"
-        for value in (*region.reads, *region.writes):
+        for value in scheme.values:
             seen = [sketch for name in self._group(value) if (sketch := self._sketches.get(name)) is not None]
             if any(sketch.nans or sketch.infinities for sketch in seen):
                 return f"`{value}` holds NaN or infinite values"
@@ -160,14 +158,13 @@ class _Ranges:
                 return f"`{value}` was never seen with a finite element"
         return None
 
-    def quantization(self, value: str, region: Region) -> Quantization:
+    def quantization(self, value: str, form: Format) -> Quantization:
         """Scale and zero point of a value of a region without fault."""
-        assert region.activations is not None  # noqa: S101 - regions offered INT8 have a format
-        key = (self._root(value), region.activations)
+        key = (self._root(value), form)
         if key not in self._made:
-            low, high = self._range(value, region.activations)
+            low, high = self._range(value, form)
             windows = [self._window[name] for name in self._group(value) if name in self._window]
-            self._made[key] = _within(from_range(low, high, region.activations), windows)
+            self._made[key] = _within(from_range(low, high, form), windows)
         return self._made[key]
 
     def _range(self, value: str, format_: Format) -> tuple[float, float]:

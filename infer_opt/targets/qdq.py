@@ -13,7 +13,7 @@ from infer_opt import ir
 from infer_opt.calibrate.quantization import Quantization
 
 if TYPE_CHECKING:
-    from infer_opt.calibrate.plan import Plan, Region
+    from infer_opt.calibrate.plan import Plan, Region, Scheme
 
 __all__ = ["write_qdq"]
 
@@ -29,13 +29,13 @@ def write_qdq(model: ir.Model, plan: Plan) -> ir.Model:
     """
     copy = ir.clone(model)
     writer = _Writer(copy, plan)
-    quantized = plan.at("int8")
-    for region in quantized:
-        writer.quantize_weights(region)
-    for region in quantized:
-        writer.quantize_reads(region)
-    for region in quantized:
-        writer.quantize_writes(region)
+    quantized = plan.lowered()
+    for _, scheme in quantized:
+        writer.quantize_weights(scheme)
+    for region, scheme in quantized:
+        writer.quantize_reads(region, scheme)
+    for region, scheme in quantized:
+        writer.quantize_writes(region, scheme)
     writer.drop_unread_weights()
     copy.graph.sort()
     return copy
@@ -46,15 +46,15 @@ class _Writer:
         self._graph, self._plan = model.graph, plan
         self._names = ir.Names(model)
         self._nodes = {str(node.name): node for node in model.graph}
-        self._written = {value for region in plan.at("int8") for value in region.writes}
+        self._written = {value for _, scheme in plan.lowered() for value in scheme.writes}
         self._dequantized: dict[str, ir.Value] = {}
         self._weights: dict[tuple[str, Quantization], ir.Value] = {}
 
     def nodes_of(self, region: Region) -> list[ir.Node]:
         return [self._nodes[name] for name in region.nodes]
 
-    def quantize_weights(self, region: Region) -> None:
-        for site in region.weights:
+    def quantize_weights(self, scheme: Scheme) -> None:
+        for site in scheme.weights:
             node, found = self._nodes[site.node], self._plan.weights[site.node, site.index]
             weight = node.inputs[site.index]
             assert weight is not None  # noqa: S101 - a site is an input that is there
@@ -63,17 +63,17 @@ class _Writer:
                 left = self._plan.activations[site.bias_scale_of]
                 node.replace_input_with(_BIAS, self._integer_bias(self._graph.initializers[site.bias], left, found))
 
-    def quantize_reads(self, region: Region) -> None:
-        reads = set(region.reads)
+    def quantize_reads(self, region: Region, scheme: Scheme) -> None:
+        reads = set(scheme.reads)
         for node in self.nodes_of(region):
             for index, value in enumerate(node.inputs):
                 if value is not None and value.name in reads and value.name not in self._written:
                     node.replace_input_with(index, self._through_quantizer(value))
 
-    def quantize_writes(self, region: Region) -> None:
+    def quantize_writes(self, region: Region, scheme: Scheme) -> None:
         for node in self.nodes_of(region):
             for value in tuple(node.outputs):
-                if value.name in region.writes:
+                if value.name in scheme.writes:
                     self._rewire(value)
 
     def _rewire(self, value: ir.Value) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from infer_opt import ir
-from infer_opt.calibrate.plan import Region, WeightSite
+from infer_opt.calibrate.plan import Region, Scheme, WeightSite
 from infer_opt.calibrate.quantization import Format
 
 if TYPE_CHECKING:
@@ -64,18 +64,18 @@ class _Finder:
         writes = [value for value in nodes[-1].outputs if value.uses() or value.is_graph_output()]
         if not offer.float_output:
             self._integer.update(writes)
-        return replace(
-            _float_region(nodes),
-            precisions=("fp32", "int8"),
+        scheme = Scheme(
+            "int8",
+            self._activation,
             reads=_names(offer.reads),
             writes=() if offer.float_output else _names(writes),
-            activations=self._activation,
             window=_window(activation),
             fixed_range=_FIXED_RANGES.get(node.op_type),
             weights=offer.weights,
             moves_data=node.op_type in self._dialect.same_scale_ops,
             shares_scale=node.op_type == "Concat" and self._dialect.concat_shares_scale,
         )
+        return replace(_float_region(nodes), schemes=(scheme,))
 
     def _offer(self, node: ir.Node) -> _Offer:
         if not self._int8:
@@ -169,7 +169,6 @@ def _float_region(nodes: list[ir.Node]) -> Region:
         nodes=tuple(str(node.name) for node in nodes),
         origin=tuple(dict.fromkeys(name for node in nodes for name in ir.origin(node))),
         op_type=nodes[0].op_type,
-        precisions=("fp32",),
     )
 
 

@@ -70,9 +70,7 @@ class TensorRTTarget:
 
     def regions(self, model: ir.Model) -> tuple[Region, ...]:
         """One region a node, each at the model's own precision."""
-        return tuple(
-            Region(str(node.name), (str(node.name),), ir.origin(node), node.op_type, ("fp32",)) for node in model.graph
-        )
+        return tuple(Region(str(node.name), (str(node.name),), ir.origin(node), node.op_type) for node in model.graph)
 
     def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:
         """`model.onnx` and `build.sh`."""

@@ -11,12 +11,14 @@ import numpy as np
 
 from infer_opt.calibrate.choice import Judged
 from infer_opt.calibrate.metrics import OutputError
-from infer_opt.calibrate.plan import Choice, Plan, Region
+from infer_opt.calibrate.plan import Choice, Plan, Region, Scheme
+from infer_opt.calibrate.quantization import Format
 from infer_opt.calibrate.timing import Latency
 from infer_opt.report import REPORT, PassReport, Report, write_report
 from infer_opt.report.report import count_rules
 
-REGION = Region("conv", ("conv", "relu"), ("conv_17", "bn_17", "relu"), "Conv", ("fp32", "int8"))
+INT8 = Scheme("int8", Format("uint8", symmetric=False))
+REGION = Region("conv", ("conv", "relu"), ("conv_17", "bn_17", "relu"), "Conv", schemes=(INT8,))
 PLAN = Plan("int8", (REGION,), {"conv": Choice("int8", "legal in the dialect, ranges finite")})
 FLOAT = Judged("fp32", 400, (), Latency(2.0, 2.5, 3.0, 15, 1.0), None)
 EXACT = OutputError("boxes", signal=100.0, noise=1.0, largest=0.25, elements=8)

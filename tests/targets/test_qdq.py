@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from infer_opt import ir
-from infer_opt.calibrate.plan import Choice, Plan, Region
+from infer_opt.calibrate.plan import Choice, Plan, Region, Scheme
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.quantization import Format, from_range
 from infer_opt.profiles import Profile
@@ -190,7 +190,8 @@ def test_noise_of_a_quantizer_is_a_twelfth_of_its_squared_step(tmp_path: Path, b
     network = Network("net (float[64,1024] x) => (float[64,1024] y) { y = Add(x, zero) }", {"zero": np.float32(0)})
     form = Format("uint8", symmetric=False, bits=None if bits == 8 else bits)
     source = from_range(-1.0, 1.0, form)
-    region = Region("Add:y", ("Add:y",), ("Add:y",), "Add", ("fp32", "int8"), reads=("x", "zero"), activations=form)
+    scheme = Scheme("int8", form, reads=("x", "zero"))
+    region = Region("Add:y", ("Add:y",), ("Add:y",), "Add", schemes=(scheme,))
     plan = Plan("int8", (region,), {"Add:y": Choice("int8", "asked for")}, {"x": source, "zero": source})
     model = network.load(tmp_path)
     [feed] = uniform_feeds(1, {"x": (64, 1024)}, reach=0.99).feed

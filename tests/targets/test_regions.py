@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infer_opt.calibrate.plan import Region
+from infer_opt.calibrate.plan import Region, Scheme
 from infer_opt.calibrate.quantization import Format
 from infer_opt.passes import Pipeline
 from infer_opt.profiles import Dialect
@@ -29,6 +29,13 @@ def dialect_of(name: str) -> Dialect:
 X86, TENSORRT = dialect_of("x86-avx512-vnni"), dialect_of("t4")
 
 
+def int8(region: Region) -> Scheme:
+    """How a region would run at INT8."""
+    scheme = region.scheme("int8")
+    assert scheme is not None
+    return scheme
+
+
 def regions(
     folder: Path,
     body: str,
@@ -36,12 +43,12 @@ def regions(
     *,
     inputs: str = "float[1,4,8,8] x",
     dialect: Dialect = X86,
-    int8: bool = True,
+    offered: bool = True,
     **constants: np.ndarray,
 ) -> dict[str, Region]:
     """Regions by the output that their main node is named after."""
     model = Network(f"net ({inputs}) => ({outputs}) {{ {body} }}", CONV | constants).load(folder)
-    found = find_regions(model, dialect, int8=int8)
+    found = find_regions(model, dialect, int8=offered)
     return {region.name.partition(":")[2] or region.name: region for region in found}
 
 
@@ -66,9 +73,14 @@ def test_an_activation_is_absorbed_with_its_window(
     assert list(found) == ["conv"]
     conv = found["conv"]
     assert conv.nodes == conv.origin == ("conv", "act")
-    assert (conv.op_type, conv.precisions, conv.reads, conv.writes) == ("Conv", ("fp32", "int8"), ("x",), ("y",))
-    assert conv.window == window
-    assert conv.activations == Format("uint8", symmetric=False)
+    assert (conv.op_type, conv.precisions, int8(conv).reads, int8(conv).writes) == (
+        "Conv",
+        ("fp32", "int8"),
+        ("x",),
+        ("y",),
+    )
+    assert int8(conv).window == window
+    assert int8(conv).activations == Format("uint8", symmetric=False)
     assert conv.reason is None
 
 
@@ -88,8 +100,8 @@ def test_an_activation_that_the_kernel_cannot_do_is_not_absorbed(tmp_path: Path,
     ends = {"low": np.float32(1), "high": np.float32(6)} if "low" in body else {}
     found = regions(tmp_path, body, outputs, **ends)
     assert found["c"].nodes == ("Conv:c",)
-    assert found["c"].writes == ("c",)
-    assert found["c"].window == (None, None)
+    assert int8(found["c"]).writes == ("c",)
+    assert int8(found["c"]).window == (None, None)
     assert found["y"].nodes == (found["y"].name,)
 
 
@@ -123,8 +135,8 @@ def test_a_mover_follows_integers_only(tmp_path: Path, op: str) -> None:
     """Behind a Conv it copies integers; behind a float value it stays, and says why."""
     body = f"c = Conv(x, w, b) y = {op.format('c')} z = {op.format('x')}"
     found = regions(tmp_path, body, "float[] y, float[] z", **AXES, **SCALES)
-    assert found["y"].moves_data
-    assert (found["y"].reads, found["y"].writes, found["y"].weights) == (("c",), ("y",), ())
+    assert int8(found["y"]).moves_data
+    assert (int8(found["y"]).reads, int8(found["y"]).writes, int8(found["y"]).weights) == (("c",), ("y",), ())
     assert found["z"].precisions == ("fp32",)
     assert found["z"].reason == "what it reads is not INT8"
 
@@ -148,17 +160,17 @@ def test_a_mover_that_makes_something_else_stays_float(tmp_path: Path, op: str, 
 def test_both_halves_of_a_split_are_written(tmp_path: Path) -> None:
     """Where both are read."""
     body = "c = Conv(x, w, b) y, z = Split<axis=1>(c, halves)"
-    assert regions(tmp_path, body, "float[] y, float[] z", halves=np.array([2, 2]))["y"].writes == ("y", "z")
+    assert int8(regions(tmp_path, body, "float[] y, float[] z", halves=np.array([2, 2]))["y"]).writes == ("y", "z")
 
 
 @pytest.mark.parametrize("op", ["Add(c, {0})", "Mul({0}, c)", "Concat<axis=1>({0}, c)"])
 def test_a_follower_follows_one_integer_input(tmp_path: Path, op: str) -> None:
     """One of its inputs is enough; all of them are read quantized, a constant too."""
     found = regions(tmp_path, f"c = Conv<pads=[1,1,1,1]>(x, w, b) y = {op.format('x')}")
-    assert set(found["y"].reads) == {"c", "x"}
-    assert found["y"].writes == ("y",)
+    assert set(int8(found["y"]).reads) == {"c", "x"}
+    assert int8(found["y"]).writes == ("y",)
     constant = regions(tmp_path, f"c = Conv(x, w, b) y = {op.format('k')}", k=normal(1, 4, 6, 6))
-    assert set(constant["y"].reads) == {"c", "k"}
+    assert set(int8(constant["y"]).reads) == {"c", "k"}
 
 
 def test_a_follower_of_floats_stays_float(tmp_path: Path) -> None:
@@ -176,7 +188,7 @@ def test_followers_and_movers_carry_integers_on(tmp_path: Path) -> None:
     found = regions(tmp_path, body)
     quantized = [name for name, region in found.items() if "int8" in region.precisions]
     assert quantized == ["c", "m", "s", "p", "g"]
-    assert found["s"].fixed_range == (0.0, 1.0)
+    assert int8(found["s"]).fixed_range == (0.0, 1.0)
     assert found["t"].reason == "no INT8 kernel for Tanh that gains"
     assert found["y"].reason == "what it reads is not INT8"
 
@@ -190,7 +202,7 @@ def test_matrix_products_write_float(tmp_path: Path, op: str) -> None:
     constants = {"v": normal(4, 3), "u": normal(3)}
     found = regions(tmp_path, f"c = {op} y = Sigmoid(c)", inputs=MATRIX, **constants)
     assert found["c"].precisions == ("fp32", "int8")
-    assert (found["c"].reads, found["c"].writes) == (("x",), ())
+    assert (int8(found["c"]).reads, int8(found["c"]).writes) == (("x",), ())
     assert found["y"].reason == "nothing it reads is INT8"
 
 
@@ -209,7 +221,7 @@ def test_scales_run_along_the_output_channels(tmp_path: Path, op: str, axis: int
     constants = {"v": normal(4, 3), "t": normal(3, 4), "batch": normal(2, 4, 3), "column": normal(4)}
     used = {name: value for name, value in constants.items() if name in op}
     found = regions(tmp_path, f"y = {op}", inputs="float[2,4] x, float[2,2,4] x3", **used)
-    [site] = found["y"].weights
+    [site] = int8(found["y"]).weights
     assert (site.axis, site.index, site.node) == (axis, 1, found["y"].name)
     assert site.format == Format("int8", symmetric=True, narrow=True)
 
@@ -224,7 +236,7 @@ def test_a_transposed_convolution_has_its_channels_second(tmp_path: Path, group:
         v=normal(4, 2, 3, 3),
         u=normal(2 * group),
     )
-    [site] = found["y"].weights
+    [site] = int8(found["y"]).weights
     assert site.axis == axis
     assert site.bias is None  # this dialect keeps it float
 
@@ -232,7 +244,7 @@ def test_a_transposed_convolution_has_its_channels_second(tmp_path: Path, group:
 def test_a_dialect_may_want_one_scale_a_weight(tmp_path: Path) -> None:
     """And 7 bits of it."""
     dialect = replace(X86, weight_per_channel=False, weight_bits=7)
-    [site] = regions(tmp_path, "y = Conv(x, w, b)", dialect=dialect)["y"].weights
+    [site] = int8(regions(tmp_path, "y = Conv(x, w, b)", dialect=dialect)["y"]).weights
     assert site.axis is None
     assert site.format.limits() == (-63, 63)
 
@@ -242,7 +254,7 @@ def test_two_nodes_may_read_one_weight_differently(tmp_path: Path) -> None:
     found = regions(
         tmp_path, "y = Gemm(x, v) z = Gemm<transB=1>(x, v)", "float[] y, float[] z", inputs=MATRIX, v=normal(4, 4)
     )
-    sites = [found[name].weights[0] for name in "yz"]
+    sites = [int8(found[name]).weights[0] for name in "yz"]
     assert [(site.value, site.axis) for site in sites] == [("v", 1), ("v", 0)]
 
 
@@ -252,14 +264,14 @@ def test_a_weight_from_a_constant_node_is_found_after_simplify_only(tmp_path: Pa
     model = Network(text).load(tmp_path)
     lifted, _ = Pipeline.parse("simplify").run(model)
     [region] = find_regions(lifted, X86, int8=True)
-    assert region.weights[0].value == "v"
-    assert region.reads == ("x",)
+    assert int8(region).weights[0].value == "v"
+    assert int8(region).reads == ("x",)
 
 
 def test_a_product_of_two_activations_reads_both(tmp_path: Path) -> None:
     """MatMul has a kernel for it, as attention needs."""
     found = regions(tmp_path, "y = MatMul(x, z)", inputs="float[2,4] x, float[4,3] z")
-    assert (found["y"].reads, found["y"].weights) == (("x", "z"), ())
+    assert (int8(found["y"]).reads, int8(found["y"]).weights) == (("x", "z"), ())
 
 
 @pytest.mark.parametrize(
@@ -308,7 +320,7 @@ def test_a_float_bias_may_be_anything(tmp_path: Path) -> None:
     dialect = replace(X86, bias="float")
     found = regions(tmp_path, "y = Gemm(x, v, u)", inputs="float[2,4] x, float[3] u", dialect=dialect, v=normal(4, 3))
     assert found["y"].precisions == ("fp32", "int8")
-    assert found["y"].weights[0].bias is None
+    assert int8(found["y"]).weights[0].bias is None
 
 
 @pytest.mark.parametrize("dtype", ["float16", "double", "int32"])
@@ -326,7 +338,7 @@ def test_a_custom_operator_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_a_profile_without_int8_has_float_regions_only(tmp_path: Path) -> None:
     """They are still listed, one a node."""
-    found = regions(tmp_path, "c = Conv(x, w, b) y = Relu(c)", int8=False)
+    found = regions(tmp_path, "c = Conv(x, w, b) y = Relu(c)", offered=False)
     assert {region.precisions for region in found.values()} == {("fp32",)}
     assert {region.reason for region in found.values()} == {"the profile offers no INT8"}
     assert list(found) == ["c", "y"]
@@ -336,5 +348,5 @@ def test_a_concat_may_have_to_share_its_scale(tmp_path: Path) -> None:
     """As the dialect says."""
     body = "c = Conv<pads=[1,1,1,1]>(x, w, b) y = Concat<axis=1>(c, x)"
     shared = replace(X86, concat_shares_scale=True)
-    assert regions(tmp_path, body, dialect=shared)["y"].shares_scale
-    assert not regions(tmp_path, body)["y"].shares_scale
+    assert int8(regions(tmp_path, body, dialect=shared)["y"]).shares_scale
+    assert not int8(regions(tmp_path, body)["y"]).shares_scale
