@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infer_opt import ir
 from infer_opt.calibrate.metrics import OutputError
 from infer_opt.calibrate.runner import RunError, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from infer_opt import ir
 
 __all__ = ["Equality"]
 
@@ -41,7 +42,7 @@ class Equality:
     def fault(self, model: ir.Model) -> str | None:
         """Why the model does not equal the original, or None."""
         try:
-            runner = Runner(ir.serialize(ir.expand_references(model)), "the rewritten model", arena=False)
+            runner = Runner.of_model(model, "the rewritten model", arena=False)
             errors = _errors(runner, self._feeds, self._expected)
         except RunError as failure:
             return failure.message

@@ -44,13 +44,13 @@ class Instrumented:
     """The instrumented copy.
 
     Args:
-        model: serialized; its own outputs come first.
+        model: its own outputs come first.
         probes: one for each watched value, in order.
         offsets: name of the input that says where subsamples begin: `OFFSETS` non-negative int64, drawn anew for each
             sample, so that every element of a value has the same chance.
     """
 
-    model: bytes
+    model: ir.Model
     probes: tuple[Probe, ...]
     offsets: str
 
@@ -65,7 +65,7 @@ def instrument(model: ir.Model, values: Sequence[str]) -> Instrumented:
     probes = tuple(
         builder.watch(known[name], Probe(name, names.fresh(f"probe_{index}"))) for index, name in enumerate(values)
     )
-    return Instrumented(ir.serialize(copy), probes, str(builder.offsets.name))
+    return Instrumented(copy, probes, str(builder.offsets.name))
 
 
 class _Builder:

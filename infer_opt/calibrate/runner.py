@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 __all__ = ["RunError", "Runner"]
 
@@ -41,7 +41,7 @@ class Runner:
     """One onnxruntime session on the CPU.
 
     Args:
-        model: a file, or the bytes of a model.
+        model: a file, the bytes of a model, or a model whose weights stand beside it.
         what: how messages call the model.
         threads: intra-op threads.
         arena: whether memory is kept for the next run; without it, peak memory follows the largest sample only.
@@ -56,7 +56,7 @@ class Runner:
 
     def __init__(
         self,
-        model: Path | bytes,
+        model: Path | bytes | ir.Detached,
         what: str,
         *,
         threads: int = 1,
@@ -66,7 +66,7 @@ class Runner:
         signed: bool = False,
     ) -> None:
         self.what = what
-        self._file = None if isinstance(model, bytes) else model
+        self._file = model if isinstance(model, Path) else None
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 4
@@ -79,7 +79,12 @@ class Runner:
             options.add_session_config_entry("session.qdqisint8allowed", "1")
         if not optimized:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        source = model if isinstance(model, bytes) else str(model)
+        source = str(model) if isinstance(model, Path) else model
+        if isinstance(source, ir.Detached):
+            # The session reads these arrays for as long as it lives.
+            self._weights = [ort.OrtValue.ortvalue_from_numpy(array) for array in source.weights.values()]
+            options.add_external_initializers(list(source.weights), self._weights)
+            source = source.model
         try:
             self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except _FAULTS as error:
@@ -102,10 +107,24 @@ class Runner:
         what = what or f"`{path}`"
         if ir.registered_references():
             model = ir.load(path)
-            expanded = ir.expand_references(model)
-            if expanded is not model:
-                return cls(ir.serialize(expanded), what, threads=threads, signed=signed)
+            if ir.referenced_operators(model):
+                return cls.of_model(model, what, threads=threads, signed=signed)
         return cls(path, what, threads=threads, signed=signed)
+
+    @classmethod
+    def of_model(
+        cls,
+        model: ir.Model,
+        what: str,
+        *,
+        threads: int = 1,
+        arena: bool = True,
+        lean: bool = False,
+        signed: bool = False,
+    ) -> Runner:
+        """A session of a model in memory, which shares its weights; custom operators run as their references."""
+        detached = ir.detach(ir.expand_references(model))
+        return cls(detached, what, threads=threads, arena=arena, lean=lean, signed=signed)
 
     def run(
         self, feed: Mapping[str, np.ndarray[Any, Any]], sample: str = "a sample"

@@ -58,7 +58,7 @@ def collect(
     found = Statistics(values)
     instrumented = instrument(model, values)
     probes, rng = instrumented.probes, np.random.default_rng(seed)
-    runner = Runner(instrumented.model, "the model", threads=threads, lean=True)
+    runner = Runner.of_model(instrumented.model, "the model", threads=threads, lean=True)
     inspector = _Inspector(model, threads)
     reported = {name for probe in probes for name in probe.names()}
     for index, feed in enumerate(samples):
@@ -102,13 +102,13 @@ class _Inspector:
     def values(self, names: Sequence[str], feed: dict[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
         key = tuple(names)
         if key not in self._runners:
-            self._runners = {key: Runner(_with_outputs(self._model, names), "the model", arena=False)}
+            self._runners = {key: Runner.of_model(_with_outputs(self._model, names), "the model", arena=False)}
         results = self._runners[key].run(feed)
         return {name: results[name] if name in results else feed[name] for name in names}
 
 
-def _with_outputs(model: ir.Model, names: Sequence[str]) -> bytes:
+def _with_outputs(model: ir.Model, names: Sequence[str]) -> ir.Model:
     copy = ir.clone(ir.expand_references(model))
     wanted = set(names) - {value.name for value in (*copy.graph.inputs, *copy.graph.outputs)}
     copy.graph.outputs.extend(value for node in copy.graph for value in node.outputs if value.name in wanted)
-    return ir.serialize(copy)
+    return copy

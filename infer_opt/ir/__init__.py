@@ -24,6 +24,7 @@ from onnx_ir import node as make_node
 from infer_opt.ir.collector import collection_paused
 from infer_opt.ir.constants import array, constant, content_bytes, initializer_bytes, is_constant, scalar
 from infer_opt.ir.counting import Sparsity, Stored, Work, multiply_adds, operators, sparsity, stored
+from infer_opt.ir.detached import Detached, detach
 from infer_opt.ir.edit import (
     add_initializer,
     all_graphs,
@@ -70,6 +71,7 @@ __all__ = [
     "AttrString",
     "AttributeType",
     "DataType",
+    "Detached",
     "Graph",
     "GraphBuilder",
     "IllegalModelError",
@@ -100,6 +102,7 @@ __all__ = [
     "constant",
     "constant_value",
     "content_bytes",
+    "detach",
     "dims",
     "elements",
     "evaluate",

@@ -13,7 +13,7 @@ from infer_opt.ir.edit import all_graphs
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["save", "serialize"]
+__all__ = ["save", "serialize", "without_annotations"]
 
 _EXTERNAL_ABOVE_BYTES = 1 << 30  # protobuf stops at 2 GiB; half of it leaves room for graphs and metadata
 _FIRST_IR_WITHOUT_LISTING = 4
@@ -30,16 +30,20 @@ def save(model: ir.Model, path: Path) -> list[Path]:
     """
     if initializer_bytes(model) > _EXTERNAL_ABOVE_BYTES:
         data = path.with_name(path.name + ".data")
-        ir.save(_self_contained(model), path, external_data=data.name)
+        ir.save(without_annotations(model), path, external_data=data.name)
         return [path, data]
     path.write_bytes(serialize(model))
     return [path]
 
 
-def serialize(model: ir.Model) -> bytes:
-    """The bytes of a model of less than 2 GiB, all weights inside."""
-    copy = _self_contained(model)
-    for graph in all_graphs(copy):
+def serialize(model: ir.Model, *, inline: bool = True) -> bytes:
+    """The bytes of a model of less than 2 GiB.
+
+    Args:
+        inline: write external data into them; otherwise they name its files.
+    """
+    copy = without_annotations(model)
+    for graph in all_graphs(copy) if inline else ():
         for value in graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
                 value.const_value = ir.Tensor(value.const_value.numpy(), name=value.name)
@@ -48,7 +52,7 @@ def serialize(model: ir.Model) -> bytes:
     return bytes(proto.SerializeToString(deterministic=True))
 
 
-def _self_contained(model: ir.Model) -> ir.Model:
+def without_annotations(model: ir.Model) -> ir.Model:
     """A copy without dtypes and shapes of inner values, and with the tensors of attributes in memory.
 
     Every reader infers dtypes and shapes anew. Written down, they make onnxruntime 1.32 fuse SkipLayerNormalization on

@@ -19,7 +19,7 @@ IDENTITY = "net (float[{0}] x) => (float[{0}] y) {{ y = Neg(x) }}"
 def probed(made: Instrumented, feed: Feed, *offsets: int) -> Feed:
     """Outputs of the instrumented copy; missing offsets are 0."""
     drawn = np.array([*offsets, *[0] * (OFFSETS - len(offsets))], np.int64)
-    return run(made.model, {**feed, made.offsets: drawn})
+    return run(ir.serialize(made.model), {**feed, made.offsets: drawn})
 
 
 @pytest.mark.parametrize("shape", ["3,4", "N,4", "", "1,1,1,1,1,1,1,2,6", "1,40,30,20"])
