@@ -29,6 +29,8 @@ _LARGEST_CONSTANT = 1 << 20  # elements: weights stay as they are
 _AXIS_MEANS_ONE_AXIS = 13  # opset: before, Softmax flattened what follows its axis
 _FLATTENING = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
 _TAKE_IN = frozenset({"Conv", "ConvTranspose"})  # what fusion puts the element-wise operators behind into
+_FOLD_IN = frozenset({"Add", "BatchNormalization", "Div", "Mul", "Neg", "Sub"})  # those operators
+_LONGEST_CHAIN = 8  # of them
 
 
 @dataclass(frozen=True)
@@ -150,10 +152,16 @@ class Region:
 
 
 def _is_of_conv(turned: ir.Value) -> bool:
-    """Whether a Transpose that makes the value reads a convolution."""
+    """Whether a Transpose that makes the value reads a convolution, or what will fold into one."""
     maker = turned.producer()
-    source = None if maker is None or maker.inputs[0] is None else maker.inputs[0].producer()
-    return source is not None and not source.domain and source.op_type in _TAKE_IN
+    for _ in range(_LONGEST_CHAIN):
+        source = None if maker is None or not maker.inputs or maker.inputs[0] is None else maker.inputs[0].producer()
+        if source is None or source.domain or source.op_type not in {*_TAKE_IN, *_FOLD_IN}:
+            return False
+        if source.op_type in _TAKE_IN:
+            return True
+        maker = source
+    return False
 
 
 def carried_inputs(node: ir.Node) -> list[ir.Value]:
