@@ -40,10 +40,17 @@ def clone(model: ir.Model) -> ir.Model:
 
 def constant_value(name: str | None, content: ArrayLike | ir.TensorProtocol) -> ir.Value:
     """A value that holds a constant; `add_initializer` puts one into a graph at once."""
-    tensor = content if isinstance(content, ir.TensorProtocol) else ir.tensor(np.asarray(content))
+    tensor = _tensor(content)
     return ir.Value(
         name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor
     )
+
+
+def _tensor(content: ArrayLike | ir.TensorProtocol) -> ir.TensorProtocol:
+    # Plain arrays first: to ask whether something has the methods of a protocol takes as long as all the rest.
+    if isinstance(content, np.ndarray) and content.dtype.kind in "biuf":
+        return ir.Tensor(content)
+    return content if isinstance(content, ir.TensorProtocol) else ir.tensor(np.asarray(content))
 
 
 def add_initializer(graph: ir.Graph, name: str, content: ArrayLike | ir.TensorProtocol) -> ir.Value:

@@ -68,5 +68,9 @@ class Simplify(Pass):
             merge_equal_nodes,
             remove_dead_code,
         )
-        # Folded shapes fix dimensions that the next round can use.
-        return until_settled(model, rewrites, between=ir.infer_shapes)
+        return until_settled(model, rewrites, between=_infer_what_is_open)
+
+
+def _infer_what_is_open(model: ir.Model) -> bool:
+    """Folded shapes fix dimensions that the next round can use; where all are known, inference has nothing to say."""
+    return not ir.shapes_known(model) and ir.infer_shapes(model)
