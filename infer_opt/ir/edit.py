@@ -86,13 +86,17 @@ def operator_name(node: ir.Node) -> str:
     return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
 
 
-def inner_graphs(node: ir.Node) -> Iterator[ir.Graph]:
+def inner_graphs(node: ir.Node) -> Sequence[ir.Graph]:
     """The subgraphs a control-flow node carries (If, Loop, Scan)."""
+    if node.op_type not in _WITH_SUBGRAPHS and not node.domain:
+        return ()
+    found: list[ir.Graph] = []
     for attr in node.attributes.values():
         if attr.type == ir.AttributeType.GRAPH:
-            yield attr.as_graph()
+            found.append(attr.as_graph())
         elif attr.type == ir.AttributeType.GRAPHS:
-            yield from attr.as_graphs()
+            found.extend(attr.as_graphs())
+    return found
 
 
 def interface_values(graph: ir.Graph) -> set[ir.Value]:

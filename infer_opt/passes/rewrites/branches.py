@@ -25,6 +25,7 @@ def take_constant_branches(model: ir.Model) -> Iterator[Change]:
         for node in tuple(graph):
             if node.op_type != "If" or node.domain or (taken := ir.scalar(node.inputs[0])) is None:
                 continue
+            names.read()
             branch: ir.Graph = ir.attribute(node, "then_branch" if taken else "else_branch")
             _inline(graph, node, branch, names)
             yield Change("constant If", ir.origin(node), "then" if taken else "else")
