@@ -24,6 +24,7 @@ __all__ = [
     "operator_name",
     "origin",
     "remove",
+    "replace_node",
     "replace_nodes",
     "set_origin",
     "substitute",
@@ -158,3 +159,9 @@ def replace_nodes(
 ) -> None:
     """Put `new` in the place of `old`, whose last node makes `old_output`; `new_output` takes its name and users."""
     replace_nodes_and_values(graph, old[-1], old, new, [old_output], [new_output])
+
+
+def replace_node(graph: ir.Graph, old: ir.Node, outputs: Sequence[ir.Value], new: ir.Node) -> None:
+    """Put `new` in the place of `old` and under its name; its outputs stand for `outputs`, the others are not read."""
+    replace_nodes_and_values(graph, old, [old], [new], outputs, new.outputs)
+    new.name = old.name

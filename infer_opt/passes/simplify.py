@@ -16,6 +16,7 @@ from infer_opt.passes.rewrites.casts import shorten_cast_chains
 from infer_opt.passes.rewrites.concats import flatten_concats
 from infer_opt.passes.rewrites.constant_nodes import lift_constant_nodes
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
+from infer_opt.passes.rewrites.dead_outputs import remove_dead_outputs
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
 from infer_opt.passes.rewrites.dynamic_shapes import settle_reshape_targets
 from infer_opt.passes.rewrites.folding import fold_constants
@@ -67,6 +68,7 @@ class Simplify(Pass):
             merge_equal_initializers,  # before equal nodes: equal weights make equal nodes
             merge_equal_nodes,
             remove_dead_code,
+            remove_dead_outputs,
         )
         return until_settled(model, rewrites, between=_infer_what_is_open)
 
