@@ -13,7 +13,8 @@ from infer_opt.passes.engine.rules import apply_rules
 from infer_opt.passes.rewrites.arithmetic import CANCELLING_RULES
 from infer_opt.passes.rewrites.branches import take_constant_branches
 from infer_opt.passes.rewrites.casts import shorten_cast_chains
-from infer_opt.passes.rewrites.concats import flatten_concats
+from infer_opt.passes.rewrites.clamps import CLAMP_RULES
+from infer_opt.passes.rewrites.concats import flatten_concats, undo_splits
 from infer_opt.passes.rewrites.constant_nodes import lift_constant_nodes
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.dead_outputs import remove_dead_outputs
@@ -25,13 +26,14 @@ from infer_opt.passes.rewrites.no_ops import remove_no_ops
 from infer_opt.passes.rewrites.reshapes import merge_reshapes
 from infer_opt.passes.rewrites.slices import SLICE_RULES
 from infer_opt.passes.rewrites.transposes import merge_transposes
+from infer_opt.passes.rewrites.unsqueezes import UNSQUEEZE_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = ["RULES", "Simplify"]
 
-RULES = (*CANCELLING_RULES, *SLICE_RULES)
+RULES = (*CANCELLING_RULES, *CLAMP_RULES, *SLICE_RULES, *UNSQUEEZE_RULES)
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Simplify(Pass):
             merge_transposes,
             sink_transposes,
             flatten_concats,
+            undo_splits,
             settle_reshape_targets,
             lambda graph: apply_rules(graph, RULES),
             merge_equal_initializers,  # before equal nodes: equal weights make equal nodes
