@@ -19,7 +19,7 @@ from infer_opt.passes.rewrites.constant_nodes import lift_constant_nodes
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.dead_outputs import remove_dead_outputs
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
-from infer_opt.passes.rewrites.dynamic_shapes import settle_reshape_targets
+from infer_opt.passes.rewrites.dynamic_shapes import settle_shapes
 from infer_opt.passes.rewrites.folding import fold_constants
 from infer_opt.passes.rewrites.layout import sink_transposes
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
@@ -66,7 +66,7 @@ class Simplify(Pass):
             sink_transposes,
             flatten_concats,
             undo_splits,
-            settle_reshape_targets,
+            settle_shapes,
             lambda graph: apply_rules(graph, RULES),
             merge_equal_initializers,  # before equal nodes: equal weights make equal nodes
             merge_equal_nodes,
