@@ -23,9 +23,8 @@ from tests.passes.random_drawing import Draw, Drawing
 
 BATCH = 2
 MOST_ELEMENTS = 2000
-ROUNDING = frozenset(
-    {"Erf", "Sqrt", "Clip", "Softmax"}
-)  # an operator of each formula whose numbers float32 does not hold
+# An operator of each formula whose numbers float32 does not hold.
+ROUNDING = frozenset({"Clip", "Erf", "Softmax", "Sqrt"})
 
 OPERATORS = (
     *(single.unary, single.elementwise, single.per_channel, single.conv, single.conv_transpose),
