@@ -22,6 +22,7 @@ from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge
 from infer_opt.passes.rewrites.dynamic_shapes import settle_shapes
 from infer_opt.passes.rewrites.folding import fold_constants
 from infer_opt.passes.rewrites.layout import sink_transposes
+from infer_opt.passes.rewrites.loops import write_short_loops_out
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
 from infer_opt.passes.rewrites.reshapes import merge_reshapes
 from infer_opt.passes.rewrites.slices import SLICE_RULES
@@ -59,6 +60,7 @@ class Simplify(Pass):
             lift_constant_nodes,  # first: everything after it looks for weights among initializers
             lambda graph: fold_constants(graph, self.fold_limit),
             take_constant_branches,
+            write_short_loops_out,
             remove_no_ops,
             shorten_cast_chains,
             merge_reshapes,
