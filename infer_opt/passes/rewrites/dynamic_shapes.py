@@ -14,6 +14,7 @@ import numpy as np
 from infer_opt import ir
 from infer_opt.passes.engine.base import Change
 from infer_opt.passes.rewrites.flat_softmax import softmax_of_flattened
+from infer_opt.passes.rewrites.resize_scales import constant_scales
 from infer_opt.passes.rewrites.shape_analysis import ShapeAnalysis
 from infer_opt.passes.rewrites.shape_transfer import BROADCASTING, reshaped
 from infer_opt.passes.rewrites.sizes import ONE, Size, fixed, number
@@ -76,6 +77,8 @@ class _Walk:
             yield Change("no-op", ir.origin(node), node.op_type)
         elif node.op_type == "Reshape":
             yield from self._settle_target(node)
+        elif node.op_type == "Resize":
+            yield from self._settle_scales(node)
         elif node.op_type == "Shape":
             yield from self._merge(node)
         elif node.op_type in BROADCASTING:
@@ -90,6 +93,16 @@ class _Walk:
             name = self._names.fresh(f"{node.name}_shape")
             node.replace_input_with(1, ir.add_initializer(self._graph, name, np.asarray(target, np.int64)))
             yield Change("settle reshape", ir.origin(node), f"target {target}")
+
+    def _settle_scales(self, node: ir.Node) -> Iterator[Change]:
+        scales = constant_scales(self._analysis, node)
+        if scales is not None:
+            node.replace_input_with(
+                2, ir.add_initializer(self._graph, self._names.fresh(f"{node.name}_scales"), scales)
+            )
+            node.replace_input_with(3, None)
+            node.resize_inputs(3)
+            yield Change("settle resize", ir.origin(node), f"scales {scales.tolist()}")
 
     def _merge(self, node: ir.Node) -> Iterator[Change]:
         dims = self._analysis.dims(node.inputs[0])
