@@ -36,6 +36,7 @@ from infer_opt.ir.edit import (
     operator_name,
     origin,
     remove,
+    replace_node,
     replace_nodes,
     set_origin,
     substitute,
@@ -43,6 +44,7 @@ from infer_opt.ir.edit import (
 from infer_opt.ir.evaluate import evaluate
 from infer_opt.ir.files import file_sha256, files_sha256, source_files, source_sha256
 from infer_opt.ir.fingerprint import fingerprint
+from infer_opt.ir.inference import infer_shapes, shapes_known
 from infer_opt.ir.input_shapes import InputShape, fix_input_shapes
 from infer_opt.ir.interface import Interface, Parts, Port, interface, output_parts
 from infer_opt.ir.legality import IllegalModelError, check_legal
@@ -59,7 +61,7 @@ from infer_opt.ir.references import (
 )
 from infer_opt.ir.save import save, serialize
 from infer_opt.ir.schemas import latest_opset, operator_known
-from infer_opt.ir.shapes import dims, elements, infer_shapes, numpy_dtype, rank
+from infer_opt.ir.shapes import dims, elements, numpy_dtype, rank
 from infer_opt.ir.surgery import operate, require_graphsurgeon
 from infer_opt.ir.text import text
 
@@ -133,12 +135,14 @@ __all__ = [
     "register_reference",
     "registered_references",
     "remove",
+    "replace_node",
     "replace_nodes",
     "require_graphsurgeon",
     "save",
     "scalar",
     "serialize",
     "set_origin",
+    "shapes_known",
     "source_files",
     "source_sha256",
     "sparsity",

@@ -24,4 +24,15 @@ def collection_paused() -> Iterator[None]:
         yield
     finally:
         if running:
+            _grow_old()
             gc.enable()
+
+
+def _grow_old() -> None:
+    """Count everything as old, which costs nothing: the next collection of young objects would walk all of them.
+
+    What has died is found by the next full collection. Objects that somebody else froze stay frozen.
+    """
+    if gc.get_freeze_count() == 0:
+        gc.freeze()
+        gc.unfreeze()

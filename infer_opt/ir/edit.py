@@ -24,6 +24,7 @@ __all__ = [
     "operator_name",
     "origin",
     "remove",
+    "replace_node",
     "replace_nodes",
     "set_origin",
     "substitute",
@@ -40,10 +41,17 @@ def clone(model: ir.Model) -> ir.Model:
 
 def constant_value(name: str | None, content: ArrayLike | ir.TensorProtocol) -> ir.Value:
     """A value that holds a constant; `add_initializer` puts one into a graph at once."""
-    tensor = content if isinstance(content, ir.TensorProtocol) else ir.tensor(np.asarray(content))
+    tensor = _tensor(content)
     return ir.Value(
         name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor
     )
+
+
+def _tensor(content: ArrayLike | ir.TensorProtocol) -> ir.TensorProtocol:
+    # Plain arrays first: to ask whether something has the methods of a protocol takes as long as all the rest.
+    if isinstance(content, np.ndarray) and content.dtype.kind in "biuf":
+        return ir.Tensor(content)
+    return content if isinstance(content, ir.TensorProtocol) else ir.tensor(np.asarray(content))
 
 
 def add_initializer(graph: ir.Graph, name: str, content: ArrayLike | ir.TensorProtocol) -> ir.Value:
@@ -79,13 +87,17 @@ def operator_name(node: ir.Node) -> str:
     return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
 
 
-def inner_graphs(node: ir.Node) -> Iterator[ir.Graph]:
+def inner_graphs(node: ir.Node) -> Sequence[ir.Graph]:
     """The subgraphs a control-flow node carries (If, Loop, Scan)."""
+    if node.op_type not in _WITH_SUBGRAPHS and not node.domain:
+        return ()
+    found: list[ir.Graph] = []
     for attr in node.attributes.values():
         if attr.type == ir.AttributeType.GRAPH:
-            yield attr.as_graph()
+            found.append(attr.as_graph())
         elif attr.type == ir.AttributeType.GRAPHS:
-            yield from attr.as_graphs()
+            found.extend(attr.as_graphs())
+    return found
 
 
 def interface_values(graph: ir.Graph) -> set[ir.Value]:
@@ -147,3 +159,9 @@ def replace_nodes(
 ) -> None:
     """Put `new` in the place of `old`, whose last node makes `old_output`; `new_output` takes its name and users."""
     replace_nodes_and_values(graph, old[-1], old, new, [old_output], [new_output])
+
+
+def replace_node(graph: ir.Graph, old: ir.Node, outputs: Sequence[ir.Value], new: ir.Node) -> None:
+    """Put `new` in the place of `old` and under its name; its outputs stand for `outputs`, the others are not read."""
+    replace_nodes_and_values(graph, old, [old], [new], outputs, new.outputs)
+    new.name = old.name

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from infer_opt.errors import UsageError, nearest
-from infer_opt.ir.shapes import dims, infer_shapes
+from infer_opt.ir.inference import infer_shapes
+from infer_opt.ir.shapes import dims
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,9 +12,9 @@ from onnx_ir.passes.common import InlinePass
 from infer_opt.errors import InputError
 from infer_opt.ir.collector import collection_paused
 from infer_opt.ir.edit import all_graphs
+from infer_opt.ir.inference import infer_shapes
 from infer_opt.ir.names import Names
 from infer_opt.ir.proto import graphs_of, parse
-from infer_opt.ir.shapes import infer_shapes
 from infer_opt.ir.wellformed import check_file
 
 __all__ = ["load"]

@@ -15,13 +15,22 @@ __all__ = ["Names"]
 class Names:
     """The names taken in a model, subgraphs included; `fresh` gives one that is free and takes it.
 
-    Made once for a walk over the model (linear in its nodes), then constant time for each name.
+    Made once for a walk over the model, which is read when the first name is asked for (linear in its nodes): most
+    walks ask for none. Then constant time for each name.
     """
 
     def __init__(self, model: ir.Model) -> None:
+        self._model = model
         self._taken: set[str] = set()
         self._next: dict[str, int] = {}
-        for graph in all_graphs(model):
+        self._read = False
+
+    def read(self) -> None:
+        """Read the model now: before nodes are taken out that will come back under their names."""
+        if self._read:
+            return
+        self._read = True
+        for graph in all_graphs(self._model):
             self._taken.update(value.name for value in graph.inputs if value.name)
             self._taken.update(graph.initializers)
             for node in graph:
@@ -31,6 +40,7 @@ class Names:
 
     def fresh(self, wanted: str) -> str:
         """`wanted` itself where it is free, otherwise `wanted_1`, `wanted_2`, ..."""
+        self.read()
         if wanted not in self._taken:
             self._taken.add(wanted)
             return wanted

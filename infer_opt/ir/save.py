@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import onnx
 import onnx_ir as ir
 
+from infer_opt.ir.collector import collection_paused
 from infer_opt.ir.constants import initializer_bytes
 from infer_opt.ir.edit import all_graphs
 
@@ -36,6 +37,7 @@ def save(model: ir.Model, path: Path) -> list[Path]:
     return [path]
 
 
+@collection_paused()
 def serialize(model: ir.Model, *, inline: bool = True) -> bytes:
     """The bytes of a model of less than 2 GiB.
 

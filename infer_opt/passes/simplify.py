@@ -13,24 +13,28 @@ from infer_opt.passes.engine.rules import apply_rules
 from infer_opt.passes.rewrites.arithmetic import CANCELLING_RULES
 from infer_opt.passes.rewrites.branches import take_constant_branches
 from infer_opt.passes.rewrites.casts import shorten_cast_chains
-from infer_opt.passes.rewrites.concats import flatten_concats
+from infer_opt.passes.rewrites.clamps import CLAMP_RULES
+from infer_opt.passes.rewrites.concats import flatten_concats, undo_splits
 from infer_opt.passes.rewrites.constant_nodes import lift_constant_nodes
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
+from infer_opt.passes.rewrites.dead_outputs import remove_dead_outputs
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
-from infer_opt.passes.rewrites.dynamic_shapes import settle_reshape_targets
+from infer_opt.passes.rewrites.dynamic_shapes import settle_shapes
 from infer_opt.passes.rewrites.folding import fold_constants
 from infer_opt.passes.rewrites.layout import move_transposes
+from infer_opt.passes.rewrites.loops import write_short_loops_out
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
 from infer_opt.passes.rewrites.reshapes import merge_reshapes
 from infer_opt.passes.rewrites.slices import SLICE_RULES
 from infer_opt.passes.rewrites.transposes import merge_transposes
+from infer_opt.passes.rewrites.unsqueezes import UNSQUEEZE_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = ["RULES", "Simplify"]
 
-RULES = (*CANCELLING_RULES, *SLICE_RULES)
+RULES = (*CANCELLING_RULES, *CLAMP_RULES, *SLICE_RULES, *UNSQUEEZE_RULES)
 
 
 @dataclass(frozen=True)
@@ -57,17 +61,24 @@ class Simplify(Pass):
             lift_constant_nodes,  # first: everything after it looks for weights among initializers
             lambda graph: fold_constants(graph, self.fold_limit),
             take_constant_branches,
+            write_short_loops_out,
             remove_no_ops,
             shorten_cast_chains,
             merge_reshapes,
             merge_transposes,
             move_transposes,
             flatten_concats,
-            settle_reshape_targets,
+            undo_splits,
+            settle_shapes,
             lambda graph: apply_rules(graph, RULES),
             merge_equal_initializers,  # before equal nodes: equal weights make equal nodes
             merge_equal_nodes,
             remove_dead_code,
+            remove_dead_outputs,
         )
-        # Folded shapes fix dimensions that the next round can use.
-        return until_settled(model, rewrites, between=ir.infer_shapes)
+        return until_settled(model, rewrites, between=_infer_what_is_open)
+
+
+def _infer_what_is_open(model: ir.Model) -> bool:
+    """Folded shapes fix dimensions that the next round can use; where all are known, inference has nothing to say."""
+    return not ir.shapes_known(model) and ir.infer_shapes(model)

@@ -18,11 +18,14 @@ from onnx import TensorProto, helper
 from tests.passes import random_layouts as layouts
 from tests.passes import random_operators as single
 from tests.passes import random_patterns as several
+from tests.passes import random_repeats as repeats
+from tests.passes import random_sizes as sizes
 from tests.passes.random_drawing import Draw, Drawing
 
 BATCH = 2
 MOST_ELEMENTS = 2000
-ROUNDING = frozenset({"Erf", "Sqrt", "Clip"})  # an operator of each formula whose numbers float32 does not hold
+# An operator of each formula whose numbers float32 does not hold.
+ROUNDING = frozenset({"Clip", "Erf", "Softmax", "Sqrt"})
 
 OPERATORS = (
     *(single.unary, single.elementwise, single.per_channel, single.conv, single.conv_transpose),
@@ -31,6 +34,8 @@ OPERATORS = (
     *(several.hard_swish, several.gelu, several.layer_normalization, several.transposes, several.joined_transposes),
     *(several.concats, several.two_slices, several.reshapes, several.padded_pool, several.negated),
     *(layouts.between_transposes, layouts.flattened_product),
+    *(repeats.clamps, repeats.repeated, repeats.parts, repeats.unsqueezed),
+    *(sizes.expanded, sizes.cut_to_size, sizes.moved, sizes.flat_softmax),
 )
 # What often follows an operator, so that there is something to fuse.
 FOLLOWERS = {

@@ -98,14 +98,14 @@ class _Compiled:
     matcher: RewriteRule
     makers: tuple[tuple[int, str], ...]
 
-    def may_fit(self, node: ir.Node) -> bool:
-        """A look at the nodes before the root: most spellings fail there, and cost nothing then."""
-        for index, op_type in self.makers:
-            value = node.inputs[index] if index < len(node.inputs) else None
-            maker = value.producer() if value is not None else None
-            if maker is None or maker.op_type != op_type:
-                return False
-        return True
+    def may_fit(self, makers: Sequence[str | None]) -> bool:
+        """A look at the operators before the root: most spellings fail there, and cost nothing then."""
+        return all(index < len(makers) and makers[index] == op_type for index, op_type in self.makers)
+
+
+def _makers_of(node: ir.Node) -> tuple[str | None, ...]:
+    makers = (value.producer() if value is not None else None for value in node.inputs)
+    return tuple(maker.op_type if maker is not None else None for maker in makers)
 
 
 @dataclass(frozen=True)
@@ -117,16 +117,22 @@ class _Near:
 def apply_rules(model: ir.Model, rules: Sequence[Rule]) -> Iterator[Change | Miss]:
     """Walk every graph once, in order, and apply the first rule that fires at each node.
 
-    Time is linear in the nodes: rules are indexed by the operator of their last node.
+    Time is linear in the nodes: rules are indexed by the operator of their last node, and then by those before it.
     """
     table: dict[str, list[_Compiled]] = defaultdict(list)
     for rule in (rule for rule in rules if rule.opset <= model.opset_imports.get("", 1)):
         table[rule.root] += _compiled(rule)
+    fitting: dict[tuple[str, tuple[str | None, ...]], list[_Compiled]] = {}
     names = ir.Names(model)
     for graph in ir.all_graphs(model):
         for node in graph:
-            if not node.domain and node.op_type in table:
-                yield from _first_that_fires(model, graph, node, table[node.op_type], names)
+            if node.domain or node.op_type not in table:
+                continue
+            key = node.op_type, _makers_of(node)
+            if key not in fitting:
+                fitting[key] = [compiled for compiled in table[node.op_type] if compiled.may_fit(key[1])]
+            if fitting[key]:
+                yield from _first_that_fires(model, graph, node, fitting[key], names)
 
 
 def _first_that_fires(
@@ -134,7 +140,7 @@ def _first_that_fires(
 ) -> Iterator[Change | Miss]:
     """The change of one rule, or of each rule the miss that came nearest: spellings and swapped inputs miss by more."""
     nearest: dict[str, _Near] = {}
-    for compiled in (compiled for compiled in rules if compiled.may_fit(node)):
+    for compiled in rules:
         result = _try(model, graph, node, compiled, names)
         if isinstance(result, Change):
             yield result

@@ -9,9 +9,9 @@ from infer_opt.passes.engine.base import Change
 from infer_opt.passes.rewrites.dead_code import detach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["take_constant_branches"]
+__all__ = ["inline", "take_constant_branches"]
 
 
 def take_constant_branches(model: ir.Model) -> Iterator[Change]:
@@ -25,19 +25,27 @@ def take_constant_branches(model: ir.Model) -> Iterator[Change]:
         for node in tuple(graph):
             if node.op_type != "If" or node.domain or (taken := ir.scalar(node.inputs[0])) is None:
                 continue
+            names.read()
             branch: ir.Graph = ir.attribute(node, "then_branch" if taken else "else_branch")
-            _inline(graph, node, branch, names)
+            inline(graph, node, branch, list(branch.outputs), names)
             yield Change("constant If", ir.origin(node), "then" if taken else "else")
 
 
-def _inline(graph: ir.Graph, node: ir.Node, branch: ir.Graph, names: ir.Names) -> None:
-    outputs = list(branch.outputs)
-    branch.outputs.clear()
-    for name, value in list(branch.initializers.items()):
-        del branch.initializers[name]
-        graph.register_initializer(value)
-    moved = list(branch)
-    branch.remove(moved)
+def inline(
+    graph: ir.Graph,
+    node: ir.Node,
+    body: ir.Graph | None,
+    outputs: Sequence[ir.Value],
+    names: ir.Names,
+    more: Sequence[ir.Node] = (),
+) -> None:
+    """Put the nodes of a subgraph, and `more` behind them, in the place of the node that carries it.
+
+    Args:
+        outputs: what the outputs of the node are then, in order. There may be fewer: the others are not read.
+    """
+    moved = [] if body is None else _taken_out(body, graph)
+    moved += more
     made = {value for inner in moved for value in inner.outputs}
     results: list[ir.Value] = []
     for value in outputs:
@@ -51,9 +59,20 @@ def _inline(graph: ir.Graph, node: ir.Node, branch: ir.Graph, names: ir.Names) -
         moved.append(copy)
         results.append(copy.outputs[0])
     graph.insert_before(node, moved)
-    for old, new in zip(node.outputs, results, strict=True):
+    for old, new in zip(node.outputs, results, strict=False):
         new.type, new.shape = old.type or new.type, old.shape or new.shape
         ir.substitute(old, new)
     for inner in ir.inner_graphs(node):
         detach(inner)
     ir.remove(node)
+
+
+def _taken_out(body: ir.Graph, graph: ir.Graph) -> list[ir.Node]:
+    """The nodes of a subgraph, whose initializers `graph` takes over."""
+    body.outputs.clear()
+    for name, value in list(body.initializers.items()):
+        del body.initializers[name]
+        graph.register_initializer(value)
+    moved = list(body)
+    body.remove(moved)
+    return moved

@@ -1,4 +1,4 @@
-"""Concats: one inside another along the same axis are one."""
+"""Concats: one inside another along the same axis are one, and one that undoes a Split is nothing."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from infer_opt import ir
 from infer_opt.passes.engine.base import Change
+from infer_opt.passes.rewrites.slices import sliced_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["flatten_concats"]
+__all__ = ["flatten_concats", "undo_splits"]
 
 
 def flatten_concats(model: ir.Model) -> Iterator[Change]:
@@ -31,6 +32,29 @@ def flatten_concats(model: ir.Model) -> Iterator[Change]:
             for index, source in enumerate(sources):
                 node.replace_input_with(index, source)
             yield Change("Concat of Concat", ir.origin(node), f"{len(sources)} inputs")
+
+
+def undo_splits(model: ir.Model) -> Iterator[Change]:
+    """`Concat(Split(x))` becomes `x`, where all parts come back in their order, along the axis of the cut.
+
+    Slices that follow one another from the first element to the last are a Split too.
+    """
+    for graph in ir.all_graphs(model):
+        for node in graph:
+            if node.op_type != "Concat" or node.domain or len(node.inputs) < 2:
+                continue
+            whole = _split_value(node) or sliced_value(node, _axis(node))
+            if whole is not None and whole.dtype == node.outputs[0].dtype and ir.substitute(node.outputs[0], whole):
+                ir.remove(node)
+                yield Change("Concat of Split", ir.origin(node), f"{len(node.inputs)} parts")
+
+
+def _split_value(node: ir.Node) -> ir.Value | None:
+    maker = node.inputs[0].producer() if node.inputs[0] is not None else None
+    if maker is None or maker.op_type != "Split" or maker.domain or tuple(maker.outputs) != tuple(node.inputs):
+        return None
+    rank, axis = ir.rank(maker.inputs[0]), ir.attribute(maker, "axis", 0)
+    return maker.inputs[0] if rank and _axis(node) == axis % rank else None
 
 
 def _inner(value: ir.Value | None, node: ir.Node) -> ir.Node | None:

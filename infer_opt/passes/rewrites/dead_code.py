@@ -1,4 +1,4 @@
-"""Dead code: nodes, outputs of control flow aside, and initializers that nothing reads."""
+"""Dead code: nodes and initializers that nothing reads."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from infer_opt.passes.engine.base import Change
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["detach", "remove_dead_code"]
+__all__ = ["detach", "remove_dead_code", "remove_dead_code_of"]
 
 
 def remove_dead_code(model: ir.Model) -> Iterator[Change]:
     """Remove nodes whose outputs nobody reads, last first, then initializers nobody reads. Inputs always stay."""
     yield from _clean(model.graph)
+
+
+def remove_dead_code_of(graph: ir.Graph) -> None:
+    """The same for one subgraph, where its outputs became fewer."""
+    for _ in _clean(graph):
+        pass
 
 
 def _clean(graph: ir.Graph) -> Iterator[Change]:

@@ -8,7 +8,9 @@ import numpy as np
 
 from infer_opt import ir
 from infer_opt.passes.engine.base import Change
+from infer_opt.passes.rewrites.broadcasting import broadcasts_into
 from infer_opt.passes.rewrites.duplicates import is_random
+from infer_opt.passes.rewrites.repeats import done_before, not_undone, one_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +34,10 @@ def remove_no_ops(model: ir.Model) -> Iterator[Change]:
 
 
 def equal_input(node: ir.Node) -> ir.Value | None:
-    """The input that the first output equals in every element, dtype and shape, or None."""
+    """The value that the first output equals in every element, dtype and shape, or None.
+
+    An input of the node, or where the node before it is undone, an input of that.
+    """
     test = NO_OPS.get(node.op_type) if not node.domain else None
     same = test(node) if test else None
     return same if same is not None and _same_type(node.outputs[0], same) else None
@@ -105,6 +110,8 @@ def _takes_all(node: ir.Node) -> bool:
 
 def _transpose(node: ir.Node) -> ir.Value | None:
     perm = ir.attribute(node, "perm")
+    if (ir.rank(node.inputs[0]) or 0) == 1:
+        return node.inputs[0]
     return node.inputs[0] if perm is not None and list(perm) == list(range(len(perm))) else None
 
 
@@ -125,21 +132,11 @@ def _neutral(element: float, *, both_sides: bool) -> Callable[[ir.Node], ir.Valu
             filling = ir.constant(neutral)
             if filling is None or other is None or filling.dtype.kind not in "fiu":
                 continue
-            if bool((filling == element).all()) and _broadcasts_into(filling.shape, other):
+            if bool((filling == element).all()) and broadcasts_into(filling.shape, other):
                 return other
         return None
 
     return test
-
-
-def _broadcasts_into(shape: tuple[int, ...], other: ir.Value) -> bool:
-    target = ir.dims(other)
-    if target is None:
-        return len(shape) == 0
-    if len(shape) > len(target):
-        return False
-    tail = target[len(target) - len(shape) :]
-    return all(size in (1, dim) for size, dim in zip(shape, tail, strict=True))
 
 
 NO_OPS: dict[str, Callable[[ir.Node], ir.Value | None]] = {
@@ -155,6 +152,14 @@ NO_OPS: dict[str, Callable[[ir.Node], ir.Value | None]] = {
     "Transpose": _transpose,
     "Pad": _pad,
     "Concat": _lone_input,
+    "Abs": done_before,
+    "Ceil": done_before,
+    "Floor": done_before,
+    "Relu": done_before,
+    "Round": done_before,
+    "Sign": done_before,
+    "Not": not_undone,
+    "Where": one_side,
     "Sum": _lone_input,
     "Max": _lone_input,
     "Min": _lone_input,
