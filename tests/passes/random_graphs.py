@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 
 from tests.passes import random_operators as single
 from tests.passes import random_patterns as several
+from tests.passes import random_products as products
 from tests.passes.random_drawing import Draw, Drawing
 
 BATCH = 2
@@ -29,6 +30,7 @@ OPERATORS = (
     *(single.transpose, single.slices, single.concat, single.join),
     *(several.hard_swish, several.gelu, several.layer_normalization, several.transposes, several.joined_transposes),
     *(several.concats, several.two_slices, several.reshapes, several.padded_pool, several.negated),
+    *(products.convs, products.matrices),
 )
 # What often follows an operator, so that there is something to fuse.
 FOLLOWERS = {
