@@ -21,6 +21,7 @@ from infer_opt.passes.rewrites.matrix_products import MATRIX_RULES
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
 from infer_opt.passes.rewrites.normalizations import NORMALIZATION_RULES
 from infer_opt.passes.rewrites.padding import PADDING_RULES
+from infer_opt.passes.rewrites.scales import SCALE_RULES
 
 __all__ = ["RULES", "Fuse"]
 
@@ -30,6 +31,7 @@ RULES = (
     *ACTIVATION_RULES,
     *NORMALIZATION_RULES,
     *AFFINE_RULES,
+    *SCALE_RULES,
     *CONV_CHAIN_RULES,
     *MATRIX_RULES,
     *ARITHMETIC_RULES,
@@ -42,7 +44,8 @@ class Fuse(Pass):
 
     BatchNormalization, Neg and constant Mul, Div, Add and Sub go into the Conv, ConvTranspose, Gemm or MatMul before
     them, a Pad into the Conv or MaxPool after it, and MatMul and Add become Gemm. Two Convs in a row become one where
-    one of them looks at single points, and so do two products of constant matrices. HardSwish, HardSigmoid, Gelu and
+    one of them looks at single points, and so do two products of constant matrices. One number goes back through
+    operators that move data, to the weights. HardSwish, HardSigmoid, Gelu and
     LayerNormalization that are written out become the operator.
 
     Exact up to the rounding of float32: weights are computed in float64 and rounded once.

@@ -1,8 +1,10 @@
-"""Products in a row for random graphs: Convs of which one looks at single points mostly, and matrix products."""
+"""Products for random graphs: two Convs of which one looks at single points mostly, matrix products, and factors."""
 
 from __future__ import annotations
 
-from tests.passes.random_drawing import Drawing
+from hypothesis import strategies as st
+
+from tests.passes.random_drawing import Drawing, Shape
 from tests.passes.random_operators import gemm, matmul
 
 
@@ -44,6 +46,65 @@ def matrices(d: Drawing, x: str) -> str | None:
     if len(d.shapes[x]) != 2:
         return None
     for _ in range(d.one_of(2, 3)):
+        if d.rarely():
+            x = d.node("Transpose", [x], d.shapes[x][::-1], perm=[1, 0])
         x = d.one_of(gemm, matmul)(d, x)
         assert x is not None
     return x
+
+
+def scaled(d: Drawing, x: str) -> str | None:
+    """A product with weights, steps that let a factor through or do not, and the factor: one number mostly."""
+    shape = d.shapes[x]
+    columns = d.one_of(2, 3, 4)
+    weights = d.numbers((shape[-1], columns))
+    y, now = d.inner("MatMul", [x, weights]), (*shape[:-1], columns)
+    if d.rarely():
+        d.node("MatMul", [x, weights], now)
+    for _ in range(d.one_of(1, 2, 3)):
+        step = d.one_of(*_STEPS)
+        made = step(d, y, now)
+        if made is not None:
+            y, now = made
+        if d.rarely():
+            d.kept(y, now)
+    number = d.numbers((now[-1],) if d.rarely() else (1,) * d.one_of(0, 1, len(now)), (2, -1, 0.5, 4))
+    if d.flip():
+        return d.kept(d.inner("Div", [y, number]), now)
+    return d.kept(d.swapped("Mul", y, number), now)
+
+
+def _turned(d: Drawing, x: str, shape: Shape) -> tuple[str, Shape]:
+    order = d.draw(st.permutations(range(len(shape))))
+    return d.inner("Transpose", [x], perm=order), tuple(shape[axis] for axis in order)
+
+
+def _reshaped(d: Drawing, x: str, shape: Shape) -> tuple[str, Shape] | None:
+    if len(shape) > 4 or shape[-1] % 2:
+        return None
+    target = [0] * (len(shape) - 1) + [2, -1]
+    return d.inner("Reshape", [x, d.integers(*target)]), (*shape[:-1], 2, shape[-1] // 2)
+
+
+def _moved(d: Drawing, x: str, shape: Shape) -> tuple[str, Shape]:
+    return d.swapped("Add", x, d.numbers(d.one_of((shape[-1],), (), shape))), shape
+
+
+def _squared(d: Drawing, x: str, shape: Shape) -> tuple[str, Shape]:
+    """The product of a value and its transpose, which is one operator that reads the value twice, or two."""
+    order = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
+    other = d.inner("Transpose", [x], perm=order)
+    return d.inner("MatMul", [x, other]), (*shape[:-1], shape[-2])
+
+
+def _projected(d: Drawing, x: str, shape: Shape) -> tuple[str, Shape]:
+    """The product with weights that were multiplied with something else."""
+    other = d.inner("MatMul", [d.numbers((shape[-1], 2)), d.inner("Relu", [d.numbers((2, 2))])])
+    return d.inner("MatMul", [x, other]), (*shape[:-1], 2)
+
+
+def _kinked(d: Drawing, x: str, shape: Shape) -> tuple[str, Shape]:
+    return d.inner("Relu", [x]), shape
+
+
+_STEPS = (_turned, _reshaped, _moved, _squared, _projected, _kinked)

@@ -88,6 +88,41 @@ class ProductOfProduct(Rule):
         return op.node("Gemm", inputs, attributes)
 
 
+class TransposeIntoGemm(Rule):
+    """A Gemm of a transposed matrix to a Gemm that says so: `transA` or `transB` is turned.
+
+    Args:
+        side: which factor is transposed, `A` or `B`.
+    """
+
+    name = "Transpose into Gemm"
+    root = "Gemm"
+
+    def __init__(self, side: str) -> None:
+        self.side = side
+
+    @property
+    def pattern(self) -> Any:
+        if self.side == "A":
+            return lambda op, x: op.Gemm(op.Transpose(x, _outputs=["turned"]), _allow_other_inputs=True, _outputs=["y"])
+        return lambda op, a, x: op.Gemm(
+            a, op.Transpose(x, _outputs=["turned"]), _allow_other_inputs=True, _outputs=["y"]
+        )
+
+    def check(self, match: Match) -> None:
+        order = ir.attribute(match.node("turned"), "perm")
+        if order is not None and list(order) != [1, 0]:
+            raise Decline("the Transpose leaves its matrix as it is")
+
+    def rewrite(self, op: Builder, match: Match, facts: None) -> ir.Value:
+        del facts
+        inputs = list(match.root.inputs)
+        inputs["AB".index(self.side)] = match["x"]
+        attributes: dict[str, Any] = dict(match.root.attributes)
+        attributes[f"trans{self.side}"] = 1 - int(ir.attribute(match.root, f"trans{self.side}", 0))
+        return op.node("Gemm", inputs, attributes)
+
+
 def _factor(linear: Linear) -> Array:
     """The matrix that x is multiplied with, in float64."""
     weight = linear.weight.astype(np.float64)
@@ -100,4 +135,6 @@ def _factor(linear: Linear) -> Array:
 MATRIX_RULES: tuple[Rule, ...] = (
     MatMulAddToGemm(),
     *(ProductOfProduct(*pair) for pair in (("Gemm", "Gemm"), ("MatMul", "Gemm"), ("Gemm", "MatMul"))),
+    TransposeIntoGemm("A"),
+    TransposeIntoGemm("B"),
 )
