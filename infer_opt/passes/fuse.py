@@ -14,6 +14,7 @@ from infer_opt.passes.engine.rules import apply_rules
 from infer_opt.passes.rewrites.activations import ACTIVATION_RULES
 from infer_opt.passes.rewrites.affine import AFFINE_RULES
 from infer_opt.passes.rewrites.arithmetic import ARITHMETIC_RULES, FINAL_RULES
+from infer_opt.passes.rewrites.attention import ATTENTION_RULES
 from infer_opt.passes.rewrites.conv_chains import CONV_CHAIN_RULES
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
@@ -35,6 +36,7 @@ RULES = (
     *CONV_CHAIN_RULES,
     *MATRIX_RULES,
     *ARITHMETIC_RULES,
+    *ATTENTION_RULES,
 )
 
 
@@ -45,8 +47,8 @@ class Fuse(Pass):
     BatchNormalization, Neg and constant Mul, Div, Add and Sub go into the Conv, ConvTranspose, Gemm or MatMul before
     them, a Pad into the Conv or MaxPool after it, and MatMul and Add become Gemm. Two Convs in a row become one where
     one of them looks at single points, and so do two products of constant matrices. One number goes back through
-    operators that move data, to the weights. HardSwish, HardSigmoid, Gelu and
-    LayerNormalization that are written out become the operator.
+    operators that move data, to the weights. HardSwish, HardSigmoid, Gelu, LayerNormalization and attention that are
+    written out become the operator.
 
     Exact up to the rounding of float32: weights are computed in float64 and rounded once.
 
