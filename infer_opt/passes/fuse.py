@@ -10,7 +10,7 @@ from infer_opt.errors import UsageError, nearest
 from infer_opt.passes.engine.base import Outcome, Pass
 from infer_opt.passes.engine.fixpoint import until_settled
 from infer_opt.passes.engine.plugins import registered_rules
-from infer_opt.passes.engine.rules import apply_rules
+from infer_opt.passes.engine.rules import Rule, apply_rules
 from infer_opt.passes.rewrites.activations import ACTIVATION_RULES
 from infer_opt.passes.rewrites.affine import AFFINE_RULES
 from infer_opt.passes.rewrites.arithmetic import ARITHMETIC_RULES, FINAL_RULES
@@ -18,6 +18,7 @@ from infer_opt.passes.rewrites.attention import ATTENTION_RULES
 from infer_opt.passes.rewrites.conv_chains import CONV_CHAIN_RULES
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
+from infer_opt.passes.rewrites.einsum import EINSUM_RULES
 from infer_opt.passes.rewrites.matrix_products import MATRIX_RULES
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
 from infer_opt.passes.rewrites.normalizations import NORMALIZATION_RULES
@@ -26,8 +27,9 @@ from infer_opt.passes.rewrites.scales import SCALE_RULES
 
 __all__ = ["RULES", "Fuse"]
 
-# In this order at each node: a Pad hides nothing from the other rules.
+# In this order at each node: an Einsum or a Pad hides nothing from the other rules.
 RULES = (
+    *EINSUM_RULES,
     *PADDING_RULES,
     *ACTIVATION_RULES,
     *NORMALIZATION_RULES,
@@ -48,7 +50,7 @@ class Fuse(Pass):
     them, a Pad into the Conv or MaxPool after it, and MatMul and Add become Gemm. Two Convs in a row become one where
     one of them looks at single points, and so do two products of constant matrices. One number goes back through
     operators that move data, to the weights. HardSwish, HardSigmoid, Gelu, LayerNormalization and attention that are
-    written out become the operator.
+    written out become the operator, and an Einsum of two operands becomes MatMul or Mul.
 
     Exact up to the rounding of float32: weights are computed in float64 and rounded once.
 
@@ -61,17 +63,18 @@ class Fuse(Pass):
         default="", metadata={"help": "operators that no formula becomes, joined by `+`: `without=Gelu+Gemm`"}
     )
     also: str = field(
-        default="", metadata={"help": "operators outside the ONNX standard that formulas may become, joined by `+`"}
+        default="",
+        metadata={"help": "operators that formulas become only if asked, joined by `+`: `also=Attention`"},
     )
 
     def __post_init__(self) -> None:
-        standard, foreign = _operators_made()
-        _check_names("without", self.without, standard)
-        _check_names("also", self.also, foreign)
+        unasked, asked_for = _operators_made()
+        _check_names("without", self.without, unasked)
+        _check_names("also", self.also, asked_for)
 
     def apply(self, model: ir.Model) -> Outcome:
         """Apply the table until nothing fires."""
-        rules = (*registered_rules(), *(rule for rule in RULES if self._makes(rule.makes)))
+        rules = (*registered_rules(), *(rule for rule in RULES if self._makes(rule)))
         fused = until_settled(model, [lambda graph: apply_rules(graph, rules)])
         final = until_settled(model, [lambda graph: apply_rules(graph, FINAL_RULES)])
         changes = [*fused.changes, *final.changes]
@@ -82,8 +85,14 @@ class Fuse(Pass):
             changes += merge_equal_nodes(model)  # equal formulas are equal operators now
         return Outcome(tuple(changes), (*fused.misses, *final.misses))
 
-    def _makes(self, operator: str) -> bool:
-        return operator in _names(self.also) if "::" in operator else operator not in _names(self.without)
+    def _makes(self, rule: Rule) -> bool:
+        if _has_to_be_asked_for(rule):
+            return rule.makes in _names(self.also)
+        return rule.makes not in _names(self.without)
+
+
+def _has_to_be_asked_for(rule: Rule) -> bool:
+    return rule.on_request or "::" in rule.makes
 
 
 def _names(option: str) -> list[str]:
@@ -91,9 +100,10 @@ def _names(option: str) -> list[str]:
 
 
 def _operators_made() -> tuple[list[str], list[str]]:
-    """What the rules introduce: operators of the standard, and of other domains."""
-    made = sorted({rule.makes for rule in RULES if rule.makes})
-    return [name for name in made if "::" not in name], [name for name in made if "::" in name]
+    """What the rules introduce of themselves, and what has to be asked for."""
+    making = [rule for rule in RULES if rule.makes]
+    asked_for = {rule.makes for rule in making if _has_to_be_asked_for(rule)}
+    return sorted({rule.makes for rule in making} - asked_for), sorted(asked_for)
 
 
 def _check_names(option: str, given: str, known: list[str]) -> None:

@@ -33,7 +33,7 @@ OPERATORS = (
     *(single.transpose, single.slices, single.concat, single.join),
     *(several.hard_swish, several.gelu, several.layer_normalization, several.transposes, several.joined_transposes),
     *(several.concats, several.two_slices, several.reshapes, several.padded_pool, several.negated),
-    *(products.convs, products.matrices, products.scaled, attention),
+    *(products.convs, products.matrices, products.scaled, products.einsum, attention),
 )
 # What often follows an operator, so that there is something to fuse.
 FOLLOWERS = {

@@ -108,3 +108,22 @@ def _kinked(d: Drawing, x: str, shape: Shape) -> tuple[str, Shape]:
 
 
 _STEPS = (_turned, _reshaped, _moved, _squared, _projected, _kinked)
+
+
+def einsum(d: Drawing, x: str) -> str | None:
+    """An Einsum of x and of itself or a constant, with any indices, of which few are summed wrongly."""
+    shape = d.shapes[x]
+    first = "".join(d.draw(st.permutations("abcde")))[: len(shape)]
+    sizes = dict(zip(first, shape, strict=True))
+    shared = [index for index in first if d.flip()]
+    second = "".join(d.draw(st.permutations([*shared, *d.one_of((), ("x",), ("x", "y"))])))
+    sizes |= {index: 2 for index in second if index not in sizes}
+    kept = [index for index in sizes if index not in shared or d.flip()]
+    output = "".join(d.draw(st.permutations(kept)))
+    if d.opset < 12 or len(second) > 4 or len(output) > 5 or not output:
+        return None
+    if d.rarely():
+        output = output[1:]
+    other = d.numbers(tuple(sizes[index] for index in second), (1, 0.5, -1, 0))
+    operands, equation = ([x, other], f"{first},{second}") if d.flip() else ([other, x], f"{second},{first}")
+    return d.node("Einsum", operands, tuple(sizes[index] for index in output), equation=f"{equation}->{output}")

@@ -90,6 +90,7 @@ class AttentionWrittenOut(_WrittenOut):
     name = "Attention written out"
     root = "MatMul"
     makes = "Attention"
+    on_request = True  # it is slower in INT8, see docs/decisions/0002-attention.md
     opset = 23
 
     @property
