@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from infer_opt import ir
 from infer_opt.errors import UsageError, nearest
-from infer_opt.passes.engine.base import Outcome, Pass
+from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
 from infer_opt.passes.engine.fixpoint import until_settled
 from infer_opt.passes.engine.plugins import registered_rules
 from infer_opt.passes.engine.rules import Rule, apply_rules
@@ -19,11 +19,17 @@ from infer_opt.passes.rewrites.conv_chains import CONV_CHAIN_RULES
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
 from infer_opt.passes.rewrites.einsum import EINSUM_RULES
+from infer_opt.passes.rewrites.layout import sink_transposes
 from infer_opt.passes.rewrites.matrix_products import MATRIX_RULES
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
 from infer_opt.passes.rewrites.normalizations import NORMALIZATION_RULES
 from infer_opt.passes.rewrites.padding import PADDING_RULES
+from infer_opt.passes.rewrites.reshapes import merge_reshapes
 from infer_opt.passes.rewrites.scales import SCALE_RULES
+from infer_opt.passes.rewrites.transposes import merge_transposes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["RULES", "Fuse"]
 
@@ -40,6 +46,11 @@ RULES = (
     *ARITHMETIC_RULES,
     *ATTENTION_RULES,
 )
+
+
+_LEAVE_MOVES = frozenset(rule.name for rule in (*EINSUM_RULES, *SCALE_RULES, *ATTENTION_RULES))
+_MOST_ROUNDS = 4
+_JOINS = (remove_dead_code, merge_reshapes, merge_transposes, sink_transposes, remove_no_ops)
 
 
 @dataclass(frozen=True)
@@ -75,20 +86,38 @@ class Fuse(Pass):
     def apply(self, model: ir.Model) -> Outcome:
         """Apply the table until nothing fires."""
         rules = (*registered_rules(), *(rule for rule in RULES if self._makes(rule)))
-        fused = until_settled(model, [lambda graph: apply_rules(graph, rules)])
+        changes, misses = _fused(model, rules)
         final = until_settled(model, [lambda graph: apply_rules(graph, FINAL_RULES)])
-        changes = [*fused.changes, *final.changes]
+        changes += final.changes
         if changes:
             changes += remove_no_ops(model)
             changes += remove_dead_code(model)
             changes += merge_equal_initializers(model)
             changes += merge_equal_nodes(model)  # equal formulas are equal operators now
-        return Outcome(tuple(changes), (*fused.misses, *final.misses))
+        return Outcome(tuple(changes), (*misses, *final.misses))
 
     def _makes(self, rule: Rule) -> bool:
         if _has_to_be_asked_for(rule):
             return rule.makes in _names(self.also)
         return rule.makes not in _names(self.without)
+
+
+def _fused(model: ir.Model, rules: Sequence[Rule]) -> tuple[list[Change], tuple[Miss, ...]]:
+    """Apply the rules until nothing fires, and join the moves of data that they leave or bring together."""
+    changes: list[Change] = []
+    misses: tuple[Miss, ...] = ()
+    for _ in range(_MOST_ROUNDS):
+        fused = until_settled(model, [lambda graph: apply_rules(graph, rules)])
+        changes += fused.changes
+        misses = fused.misses
+        if not any(change.rule in _LEAVE_MOVES for change in fused.changes):
+            break
+        ir.infer_shapes(model)
+        joined = until_settled(model, _JOINS, between=ir.infer_shapes)
+        changes += joined.changes
+        if not joined.changes:
+            break
+    return changes, misses
 
 
 def _has_to_be_asked_for(rule: Rule) -> bool:

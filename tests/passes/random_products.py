@@ -120,7 +120,7 @@ def einsum(d: Drawing, x: str) -> str | None:
     sizes |= {index: 2 for index in second if index not in sizes}
     kept = [index for index in sizes if index not in shared or d.flip()]
     output = "".join(d.draw(st.permutations(kept)))
-    if d.opset < 12 or len(second) > 4 or len(output) > 5 or not output:
+    if d.opset < 12 or len(second) > 4 or not 3 <= len(output) <= 5:
         return None
     if d.rarely():
         output = output[1:]

@@ -9,6 +9,7 @@ import numpy as np
 
 from infer_opt import ir
 from infer_opt.passes.engine.rules import Builder, Decline
+from infer_opt.passes.rewrites.moved_constants import moved_constant
 
 if TYPE_CHECKING:
     Dims = tuple[int | str | None, ...]
@@ -30,14 +31,17 @@ class Mask:
 
     def build(self, op: Builder, rank: int = 2) -> ir.Value:
         """The mask with one row for each query, of rank 4 where it has more than two axes, or where it has to be."""
-        made = self.value
-        wanted = 4 if self.rank > 2 else rank
+        made, wanted = self.value, 4 if self.rank > 2 else rank
         if self.rank < wanted:
             axes = np.arange(wanted - self.rank, dtype=np.int64)
-            made = op.node("Unsqueeze", [made, op.initializer(axes, f"{self.value.name}_axes")])
+            written = moved_constant(op, made, lambda array: np.expand_dims(array, tuple(axes.tolist())))
+            made = written or op.node("Unsqueeze", [made, op.initializer(axes, f"{self.value.name}_axes")])
         if self.queries is not None:
             target = np.array([*[1] * (wanted - 2), self.queries, 1], np.int64)
-            made = op.node("Expand", [made, op.initializer(target, f"{self.value.name}_shape")])
+            written = moved_constant(
+                op, made, lambda array: np.broadcast_to(array, np.broadcast_shapes(array.shape, tuple(target)))
+            )
+            made = written or op.node("Expand", [made, op.initializer(target, f"{self.value.name}_shape")])
         return made
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from infer_opt import ir
 from infer_opt.passes.engine.rules import Builder, Decline, Match, Rule
 from infer_opt.passes.rewrites.equations import Equation, parse_equation
+from infer_opt.passes.rewrites.moved_constants import moved_constant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,11 +156,10 @@ def _result_target(equation: Equation, sizes: Sizes) -> list[int] | None:
 def _reshaped(op: Builder, value: ir.Value, target: Sequence[int] | None) -> ir.Value:
     if target is None:
         return value
-    constant = ir.constant(value)
-    if constant is not None and len(value.uses()) <= 1:
-        shape = [constant.shape[axis] if size == 0 else size for axis, size in enumerate(target)]
-        return op.initializer(constant.reshape(shape), value.name)
-    return op.node("Reshape", [value, op.initializer(np.array(target, np.int64), "shape")])
+    written = moved_constant(
+        op, value, lambda array: array.reshape([size or array.shape[axis] for axis, size in enumerate(target)])
+    )
+    return written or op.node("Reshape", [value, op.initializer(np.array(target, np.int64), "shape")])
 
 
 def _turned(op: Builder, value: ir.Value, have: str, want: str) -> ir.Value:
@@ -167,10 +167,9 @@ def _turned(op: Builder, value: ir.Value, have: str, want: str) -> ir.Value:
     if have == want:
         return value
     order = [have.index(index) for index in want]
-    constant = ir.constant(value)
-    if constant is not None and len(value.uses()) <= 1:
-        return op.initializer(np.ascontiguousarray(constant.transpose(order)), value.name)
-    return op.node("Transpose", [value], {"perm": order})
+    return moved_constant(op, value, lambda array: array.transpose(order)) or op.node(
+        "Transpose", [value], {"perm": order}
+    )
 
 
 def _spread(op: Builder, value: ir.Value, have: str, equation: Equation) -> ir.Value:
@@ -178,7 +177,10 @@ def _spread(op: Builder, value: ir.Value, have: str, equation: Equation) -> ir.V
     made = _turned(op, value, have, "".join(index for index in equation.output if index in have))
     missing = [axis for axis, index in enumerate(equation.output) if index not in have]
     leading = missing == list(range(len(missing)))  # which broadcasting adds itself
-    return made if leading else op.node("Unsqueeze", [made, op.initializer(np.array(missing, np.int64), "axes")])
+    if leading:
+        return made
+    written = moved_constant(op, made, lambda array: np.expand_dims(array, tuple(missing)))
+    return written or op.node("Unsqueeze", [made, op.initializer(np.array(missing, np.int64), "axes")])
 
 
 EINSUM_RULES: tuple[Rule, ...] = (EinsumToMatMul(), EinsumToMul())
