@@ -119,7 +119,8 @@ class HeadsIntoAttention(Rule):
         return op.Reshape(op.Transpose(inner, _outputs=["joined"]), _allow_other_inputs=True, _outputs=["y"])
 
     def check(self, match: Match) -> int:
-        if len(match.node("inner").inputs) > 4:
+        inner = match.node("inner")
+        if len(inner.inputs) > 4 or len(inner.outputs) > 1:
             raise Decline("the Attention has a cache")
         if len({whole(match[name]).heads for name in ("q", "k", "v")}) > 1:
             raise Decline("queries, keys and values may differ in heads")
