@@ -3,38 +3,56 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from infer_opt import ir
 from infer_opt.errors import UsageError, nearest
-from infer_opt.passes.engine.base import Outcome, Pass
+from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
 from infer_opt.passes.engine.fixpoint import until_settled
 from infer_opt.passes.engine.plugins import registered_rules
-from infer_opt.passes.engine.rules import apply_rules
+from infer_opt.passes.engine.rules import Rule, apply_rules
 from infer_opt.passes.rewrites.activations import ACTIVATION_RULES
 from infer_opt.passes.rewrites.affine import AFFINE_RULES
 from infer_opt.passes.rewrites.arithmetic import ARITHMETIC_RULES, FINAL_RULES
+from infer_opt.passes.rewrites.attention import ATTENTION_RULES
+from infer_opt.passes.rewrites.conv_chains import CONV_CHAIN_RULES
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
+from infer_opt.passes.rewrites.einsum import EINSUM_RULES
 from infer_opt.passes.rewrites.flattened import FLATTENED_RULES
+from infer_opt.passes.rewrites.layout import move_transposes
 from infer_opt.passes.rewrites.matrix_products import MATRIX_RULES
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
 from infer_opt.passes.rewrites.normalizations import NORMALIZATION_RULES
 from infer_opt.passes.rewrites.padding import PADDING_RULES
 from infer_opt.passes.rewrites.reshapes import merge_reshapes
+from infer_opt.passes.rewrites.scales import SCALE_RULES
+from infer_opt.passes.rewrites.transposes import merge_transposes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["RULES", "Fuse"]
 
-# In this order at each node: a Pad hides nothing from the other rules.
+# In this order at each node: an Einsum or a Pad hides nothing from the other rules.
 RULES = (
+    *EINSUM_RULES,
     *PADDING_RULES,
     *FLATTENED_RULES,
     *ACTIVATION_RULES,
     *NORMALIZATION_RULES,
     *AFFINE_RULES,
+    *SCALE_RULES,
+    *CONV_CHAIN_RULES,
     *MATRIX_RULES,
     *ARITHMETIC_RULES,
+    *ATTENTION_RULES,
 )
+
+
+_LEAVE_MOVES = frozenset(rule.name for rule in (*EINSUM_RULES, *FLATTENED_RULES, *SCALE_RULES, *ATTENTION_RULES))
+_MOST_ROUNDS = 4
+_JOINS = (remove_dead_code, merge_reshapes, merge_transposes, move_transposes, remove_no_ops)
 
 
 @dataclass(frozen=True)
@@ -42,8 +60,10 @@ class Fuse(Pass):
     """Let one operator do the work of its neighbours.
 
     BatchNormalization, Neg and constant Mul, Div, Add and Sub go into the Conv, ConvTranspose, Gemm or MatMul before
-    them, a Pad into the Conv or MaxPool after it, and MatMul and Add become Gemm. HardSwish, HardSigmoid, Gelu and
-    LayerNormalization that are written out become the operator.
+    them, a Pad into the Conv or MaxPool after it, and MatMul and Add become Gemm. Two Convs in a row become one where
+    one of them looks at single points, and so do two products of constant matrices. One number goes back through
+    operators that move data, to the weights. HardSwish, HardSigmoid, Gelu, LayerNormalization and attention that are
+    written out become the operator, and an Einsum of two operands becomes MatMul or Mul.
 
     Exact up to the rounding of float32: weights are computed in float64 and rounded once.
 
@@ -56,30 +76,54 @@ class Fuse(Pass):
         default="", metadata={"help": "operators that no formula becomes, joined by `+`: `without=Gelu+Gemm`"}
     )
     also: str = field(
-        default="", metadata={"help": "operators outside the ONNX standard that formulas may become, joined by `+`"}
+        default="",
+        metadata={"help": "operators that formulas become only if asked, joined by `+`: `also=Attention`"},
     )
 
     def __post_init__(self) -> None:
-        standard, foreign = _operators_made()
-        _check_names("without", self.without, standard)
-        _check_names("also", self.also, foreign)
+        unasked, asked_for = _operators_made()
+        _check_names("without", self.without, unasked)
+        _check_names("also", self.also, asked_for)
 
     def apply(self, model: ir.Model) -> Outcome:
         """Apply the table until nothing fires."""
-        rules = (*registered_rules(), *(rule for rule in RULES if self._makes(rule.makes)))
-        fused = until_settled(model, [lambda graph: apply_rules(graph, rules)])
+        rules = (*registered_rules(), *(rule for rule in RULES if self._makes(rule)))
+        changes, misses = _fused(model, rules)
         final = until_settled(model, [lambda graph: apply_rules(graph, FINAL_RULES)])
-        changes = [*fused.changes, *final.changes]
+        changes += final.changes
         if changes:
-            changes += merge_reshapes(model)  # a Transpose that went stood between two
             changes += remove_no_ops(model)
             changes += remove_dead_code(model)
             changes += merge_equal_initializers(model)
             changes += merge_equal_nodes(model)  # equal formulas are equal operators now
-        return Outcome(tuple(changes), (*fused.misses, *final.misses))
+        return Outcome(tuple(changes), (*misses, *final.misses))
 
-    def _makes(self, operator: str) -> bool:
-        return operator in _names(self.also) if "::" in operator else operator not in _names(self.without)
+    def _makes(self, rule: Rule) -> bool:
+        if _has_to_be_asked_for(rule):
+            return rule.makes in _names(self.also)
+        return rule.makes not in _names(self.without)
+
+
+def _fused(model: ir.Model, rules: Sequence[Rule]) -> tuple[list[Change], tuple[Miss, ...]]:
+    """Apply the rules until nothing fires, and join the moves of data that they leave or bring together."""
+    changes: list[Change] = []
+    misses: tuple[Miss, ...] = ()
+    for _ in range(_MOST_ROUNDS):
+        fused = until_settled(model, [lambda graph: apply_rules(graph, rules)])
+        changes += fused.changes
+        misses = fused.misses
+        if not any(change.rule in _LEAVE_MOVES for change in fused.changes):
+            break
+        ir.infer_shapes(model)
+        joined = until_settled(model, _JOINS, between=ir.infer_shapes)
+        changes += joined.changes
+        if not joined.changes:
+            break
+    return changes, misses
+
+
+def _has_to_be_asked_for(rule: Rule) -> bool:
+    return rule.on_request or "::" in rule.makes
 
 
 def _names(option: str) -> list[str]:
@@ -87,9 +131,10 @@ def _names(option: str) -> list[str]:
 
 
 def _operators_made() -> tuple[list[str], list[str]]:
-    """What the rules introduce: operators of the standard, and of other domains."""
-    made = sorted({rule.makes for rule in RULES if rule.makes})
-    return [name for name in made if "::" not in name], [name for name in made if "::" in name]
+    """What the rules introduce of themselves, and what has to be asked for."""
+    making = [rule for rule in RULES if rule.makes]
+    asked_for = {rule.makes for rule in making if _has_to_be_asked_for(rule)}
+    return sorted({rule.makes for rule in making} - asked_for), sorted(asked_for)
 
 
 def _check_names(option: str, given: str, known: list[str]) -> None:

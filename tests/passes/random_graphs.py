@@ -18,8 +18,10 @@ from onnx import TensorProto, helper
 from tests.passes import random_layouts as layouts
 from tests.passes import random_operators as single
 from tests.passes import random_patterns as several
+from tests.passes import random_products as products
 from tests.passes import random_repeats as repeats
 from tests.passes import random_sizes as sizes
+from tests.passes.random_attention import attention
 from tests.passes.random_drawing import Draw, Drawing
 
 BATCH = 2
@@ -36,6 +38,7 @@ OPERATORS = (
     *(layouts.between_transposes, layouts.flattened_product),
     *(repeats.clamps, repeats.repeated, repeats.parts, repeats.unsqueezed),
     *(sizes.expanded, sizes.cut_to_size, sizes.moved, sizes.flat_softmax),
+    *(products.convs, products.matrices, products.scaled, products.einsum, attention),
 )
 # What often follows an operator, so that there is something to fuse.
 FOLLOWERS = {
@@ -55,7 +58,7 @@ SHAPED = (single.unary, several.negated, single.per_channel)
 def models(draw: Draw) -> onnx.ModelProto:
     """A model of up to eight operators; values are read several times, and any of them may be an output."""
     d = Drawing(draw)
-    d.opset = d.one_of(13, 11, 20)
+    d.opset = d.one_of(13, 11, 20, 23)
     d.shapes["x"] = d.one_of((BATCH, 3), (BATCH, 2, 4, 4), (BATCH, 2, 4), (BATCH, 4, 3, 3), (BATCH, 1, 6))
     last = "x"
     for _ in range(draw(st.integers(2, 8))):

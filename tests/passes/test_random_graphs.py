@@ -14,7 +14,7 @@ from infer_opt.passes import Pipeline
 from tests.onnx_text import load, run
 from tests.passes.random_graphs import feed, models, rounds
 
-PIPELINE = Pipeline.parse("legalize,simplify,fuse")
+PIPELINE = Pipeline.parse("legalize,simplify,fuse{also=Attention+com.microsoft::MultiHeadAttention}")
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 

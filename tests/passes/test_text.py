@@ -86,7 +86,11 @@ WRITE_IT = "write it like `simplify,fuse,quantize{method=percentile}`"
         ),
         ("fuse{a=1}", "pass `fuse` has no option `a`; it has without, also", "see `infer-opt passes show fuse`"),
         ("fuse{without=gemm}", "`without` of pass `fuse` cannot be `gemm`", "did you mean `Gemm`?"),
-        ("fuse{also=a::Gelu}", "`also` of pass `fuse` cannot be `a::Gelu`", "it makes none of that kind"),
+        (
+            "fuse{also=a::Gelu}",
+            "`also` of pass `fuse` cannot be `a::Gelu`",
+            "it makes Attention, com.microsoft::MultiHeadAttention",
+        ),
         (
             "simplify{fold_limit}",
             "option `fold_limit` of pass `simplify` has no value",

@@ -69,6 +69,8 @@ class Rule(abc.ABC):
     """Whether the inputs of Add and Mul may stand in either order."""
     makes: str = ""
     """The operator that the rewrite introduces, `DOMAIN::OP` outside the standard, where a backend may not want it."""
+    on_request: bool = False
+    """Whether the operator that it makes has to be asked for; those outside the standard always have to be."""
     near: int = 2
     """A rule whose pattern matched this many nodes before it failed is worth a line in `--explain`."""
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from infer_opt import ir
 from infer_opt.passes.engine.rules import Builder, Decline, Match, Rule
-from infer_opt.passes.rewrites.linear import narrow
+from infer_opt.passes.rewrites.linear import LARGEST_FACTOR, narrow
 
 __all__ = ["ARITHMETIC_RULES", "CANCELLING_RULES", "FINAL_RULES"]
 
@@ -22,8 +22,6 @@ Array = np.ndarray[Any, Any]
 _STEPS = frozenset(
     {"Cast", "Ceil", "Equal", "Floor", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod", "Round"}
 )
-
-_LARGEST_FACTOR = 1 << 20  # elements: multiplying larger ones takes seconds, and pages weights in
 
 
 class DivToMul(Rule):
@@ -85,7 +83,7 @@ class MatMulOfMatMul(Rule):
         return op.MatMul(op.MatMul(x, first), second)
 
     def check(self, match: Match) -> Array:
-        if max(ir.elements(match[name]) or 0 for name in ("first", "second")) > _LARGEST_FACTOR:
+        if max(ir.elements(match[name]) or 0 for name in ("first", "second")) > LARGEST_FACTOR:
             raise Decline("a factor is too large to be read for this")
         first, second = ir.constant(match["first"]), ir.constant(match["second"])
         if first is None or second is None or first.ndim != 2 or second.ndim != 2 or first.dtype.kind != "f":

@@ -35,7 +35,7 @@ class TransposeIntoProduct(Rule):
 
     def __init__(self, product: str, flattening: str) -> None:
         self.root, self.flattening = product, flattening
-        self.name = f"Transpose into {product}"
+        self.name = f"flattened Transpose into {product}"
 
     def pattern(self, op: Any, x: Any, w: Any) -> Any:
         turned = op.Transpose(x, _outputs=["turned"])

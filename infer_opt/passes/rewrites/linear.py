@@ -13,7 +13,10 @@ from infer_opt.passes.engine.rules import Builder, Decline
 if TYPE_CHECKING:
     from infer_opt.ir import Node, Value
 
-__all__ = ["LINEAR_OPERATORS", "Linear", "narrow", "per_channel", "rebuild", "rescaled"]
+__all__ = ["LARGEST_FACTOR", "LINEAR_OPERATORS", "Linear", "narrow", "per_channel", "rebuild", "rescaled"]
+
+LARGEST_FACTOR = 1 << 20
+"""Elements of a weight: multiplying larger ones takes seconds, and pages weights in."""
 
 LINEAR_OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
