@@ -13,15 +13,18 @@ from infer_opt.passes.engine.plugins import registered_rules
 from infer_opt.passes.engine.rules import apply_rules
 from infer_opt.passes.rewrites.activations import ACTIVATION_RULES
 from infer_opt.passes.rewrites.affine import AFFINE_RULES
-from infer_opt.passes.rewrites.arithmetic import ARITHMETIC_RULES, FINAL_RULES
+from infer_opt.passes.rewrites.affine_before import AFFINE_BEFORE_RULES
+from infer_opt.passes.rewrites.affine_chains import CHAIN_RULES
+from infer_opt.passes.rewrites.arithmetic import ARITHMETIC_RULES, RECIPROCAL_RULES
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
 from infer_opt.passes.rewrites.matrix_products import MATRIX_RULES
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
 from infer_opt.passes.rewrites.normalizations import NORMALIZATION_RULES
 from infer_opt.passes.rewrites.padding import PADDING_RULES
+from infer_opt.passes.rewrites.scales import SCALE_RULES
 
-__all__ = ["RULES", "Fuse"]
+__all__ = ["FINAL_RULES", "RULES", "Fuse"]
 
 # In this order at each node: a Pad hides nothing from the other rules.
 RULES = (
@@ -29,9 +32,14 @@ RULES = (
     *ACTIVATION_RULES,
     *NORMALIZATION_RULES,
     *AFFINE_RULES,
+    *SCALE_RULES,
+    *AFFINE_BEFORE_RULES,
     *MATRIX_RULES,
     *ARITHMETIC_RULES,
 )
+
+# Once nothing else fires: formulas are recognised by the constants they are written with.
+FINAL_RULES = (*CHAIN_RULES, *RECIPROCAL_RULES)
 
 
 @dataclass(frozen=True)
@@ -39,8 +47,8 @@ class Fuse(Pass):
     """Let one operator do the work of its neighbours.
 
     BatchNormalization, Neg and constant Mul, Div, Add and Sub go into the Conv, ConvTranspose, Gemm or MatMul before
-    them, a Pad into the Conv or MaxPool after it, and MatMul and Add become Gemm. HardSwish, HardSigmoid, Gelu and
-    LayerNormalization that are written out become the operator.
+    or behind them, a Pad into the Conv or MaxPool after it, and MatMul and Add become Gemm. HardSwish, HardSigmoid,
+    Gelu and LayerNormalization that are written out become the operator.
 
     Exact up to the rounding of float32: weights are computed in float64 and rounded once.
 

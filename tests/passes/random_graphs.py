@@ -34,8 +34,20 @@ OPERATORS = (
 FOLLOWERS = {
     **dict.fromkeys(
         ("Conv", "ConvTranspose", "Gemm", "MatMul"),
-        (single.per_channel, single.batch_normalization, single.elementwise, single.matmul, several.negated),
+        (
+            single.per_channel,
+            single.batch_normalization,
+            single.elementwise,
+            single.matmul,
+            several.negated,
+            single.unary,
+        ),
     ),
+    **dict.fromkeys(
+        ("Mul", "Div", "Add", "Sub", "BatchNormalization"),
+        (single.conv, single.gemm, single.matmul, single.conv_transpose, single.per_channel, single.elementwise),
+    ),
+    **dict.fromkeys(("Relu", "LeakyRelu"), (single.per_channel,)),
     "Pad": (single.conv,),
     "Transpose": (single.transpose, several.transposes),
     "Reshape": (several.reshapes,),
