@@ -20,6 +20,7 @@ from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
 from infer_opt.passes.rewrites.matrix_products import MATRIX_RULES
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
+from infer_opt.passes.rewrites.norm_affine import NORM_AFFINE_RULES
 from infer_opt.passes.rewrites.normalizations import NORMALIZATION_RULES
 from infer_opt.passes.rewrites.padding import PADDING_RULES
 from infer_opt.passes.rewrites.scales import SCALE_RULES
@@ -31,6 +32,7 @@ RULES = (
     *PADDING_RULES,
     *ACTIVATION_RULES,
     *NORMALIZATION_RULES,
+    *NORM_AFFINE_RULES,
     *AFFINE_RULES,
     *SCALE_RULES,
     *AFFINE_BEFORE_RULES,

@@ -21,13 +21,15 @@ from tests.passes.random_drawing import Draw, Drawing
 
 BATCH = 2
 MOST_ELEMENTS = 2000
-ROUNDING = frozenset({"Erf", "Sqrt", "Clip"})  # an operator of each formula whose numbers float32 does not hold
+# An operator of each formula whose numbers float32 does not hold.
+ROUNDING = frozenset({"Erf", "Sqrt", "Clip", "Pow", "InstanceNormalization"})
 
 OPERATORS = (
     *(single.unary, single.elementwise, single.per_channel, single.conv, single.conv_transpose),
     *(single.batch_normalization, single.matmul, single.gemm, single.pad, single.casts, single.reshape),
     *(single.transpose, single.slices, single.concat, single.join),
     *(several.hard_swish, several.gelu, several.layer_normalization, several.transposes, several.joined_transposes),
+    *(several.normalization, several.group_normalization),
     *(several.concats, several.two_slices, several.reshapes, several.padded_pool, several.negated),
 )
 # What often follows an operator, so that there is something to fuse.
@@ -60,7 +62,7 @@ SHAPED = (single.unary, several.negated, single.per_channel)
 def models(draw: Draw) -> onnx.ModelProto:
     """A model of up to eight operators; values are read several times, and any of them may be an output."""
     d = Drawing(draw)
-    d.opset = d.one_of(13, 11, 20)
+    d.opset = d.one_of(13, 11, 20, 23)
     d.shapes["x"] = d.one_of((BATCH, 3), (BATCH, 2, 4, 4), (BATCH, 2, 4), (BATCH, 4, 3, 3), (BATCH, 1, 6))
     last = "x"
     for _ in range(draw(st.integers(2, 8))):

@@ -82,6 +82,52 @@ def layer_normalization(d: Drawing, x: str) -> str:
     return d.kept(normal, tuple(int(size) for size in np.broadcast_shapes(shape, *others)))
 
 
+def normalization(d: Drawing, x: str) -> str | None:
+    """LayerNormalization, InstanceNormalization or RMSNormalization, in every spelling of the division."""
+    shape, rank = d.shapes[x], len(d.shapes[x])
+    axes = d.one_of([rank - 1], list(range(2, rank)) or [1], list(range(1, rank)))
+    centred = d.flip()
+    mean = d.along("ReduceMean", x, axes)
+    deviation = d.inner("Sub", [x, mean]) if centred else x
+    square = d.inner("Mul", [deviation] * 2) if d.flip() else d.inner("Pow", [deviation, d.number(2)])
+    variance = d.along("ReduceMean", square, [axis - rank for axis in axes])
+    spread = d.swapped("Add", variance, d.number(0.5))
+    channels = (shape[1], *[1] * (rank - 2)) if d.flip() else (*[1] * (rank - 1), shape[-1])
+    channels = channels if d.flip() else ()
+    gamma, beta = d.numbers(channels, (1, 0.5, -2)), d.numbers(channels, (1, 0.5, -2))
+    inverse = d.one_of(
+        lambda: d.inner("Reciprocal", [d.inner("Sqrt", [spread])]),
+        lambda: d.inner("Pow", [spread, d.number(-0.5)]),
+        lambda: d.inner("Div", [d.number(1), d.inner("Pow", [spread, d.number(0.5)])]),
+    )()
+    if d.rarely() and deviation != x:
+        d.kept(deviation, shape)
+    if centred and d.flip():  # a factor and a summand
+        factor = d.swapped("Mul", inverse, gamma)
+        moved = d.inner("Sub", [beta, d.swapped("Mul", x if d.rarely() else mean, factor)])
+        return d.kept(d.swapped("Add", d.swapped("Mul", x, factor), moved), shape)
+    normal = d.kept(d.swapped("Mul", deviation, inverse), shape) if d.rarely() else d.swapped("Mul", deviation, inverse)
+    for operator, constant in (("Mul", gamma), ("Add", beta))[: d.one_of(2, 1, 0)]:
+        normal = d.swapped(operator, normal, constant)
+    return d.kept(normal, shape)
+
+
+def group_normalization(d: Drawing, x: str) -> str | None:
+    """InstanceNormalization of groups, or of what only looks like them."""
+    shape = d.shapes[x]
+    if len(shape) < 3 or shape[1] % 2:
+        return None
+    groups = d.one_of(2, 1)
+    batch, count = (1, groups * shape[0]) if d.rarely() else (0, groups)
+    inner = d.inner("Reshape", [x, d.integers(batch, count, -1)])
+    one, zero = d.numbers((count,), (1, 2)), d.numbers((count,), (0, 1))
+    normal = d.inner("InstanceNormalization", [inner, one, zero], epsilon=0.5)
+    result = d.inner("Reshape", [normal, d.integers(*shape)])
+    for operator in d.one_of(("Mul", "Add"), ()):
+        result = d.swapped(operator, result, d.numbers((shape[1], *[1] * (len(shape) - 2)), (1, 0.5, -2)))
+    return d.kept(result, shape)
+
+
 def _tail(d: Drawing, shape: Shape, count: int) -> Shape:
     """The shape of a parameter: of the last axes, or with axes of size 1, or as long as the whole, or longer."""
     tail = tuple(1 if d.rarely() else size for size in shape[len(shape) - count :])
