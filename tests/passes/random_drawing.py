@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Shape = tuple[int, ...]
 
-AXES_ARE_INPUTS = {"ReduceMean": 18, "Squeeze": 13, "Unsqueeze": 13}  # since these opsets
+AXES_ARE_INPUTS = {"ReduceMean": 18, "ReduceSum": 13, "Squeeze": 13, "Unsqueeze": 13}  # since these opsets
 
 
 @dataclass

@@ -58,6 +58,67 @@ def gelu(d: Drawing, x: str) -> str:
     return _result(d, result, x, [root, one, half])
 
 
+def gelu_by_tanh(d: Drawing, x: str) -> str:
+    """Gelu by tanh, 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), in several spellings."""
+    third, root = _constant(d, x, 0.044715), _constant(d, x, math.sqrt(2 / math.pi))
+    one, half = _constant(d, x, 1), _constant(d, x, 0.5)
+    square = d.inner("Mul", [x, x])
+    if d.flip():
+        cube = d.swapped("Mul", square, x) if d.flip() else d.inner("Pow", [x, d.number(3)])
+        argument = d.swapped("Mul", d.swapped("Add", x, d.swapped("Mul", cube, third)), root)
+    else:
+        argument = d.swapped("Mul", d.swapped("Add", d.swapped("Mul", square, third), one), d.swapped("Mul", x, root))
+    bell = d.swapped("Add", d.inner("Tanh", [argument]), one)
+    left, right = d.one_of((x, bell), (bell, x))
+    result = d.swapped("Mul", d.swapped("Mul", left, half), right)
+    return _result(d, result, x, [third, root, one, half])
+
+
+def clip(d: Drawing, x: str) -> str:
+    """A Clip by Min, Max and Relu, or the HardSigmoid of a line."""
+    if d.flip():
+        slope, offset = _constant(d, x, 0.25), _constant(d, x, 0.5)
+        line = d.swapped("Add", d.swapped("Mul", x, slope), offset)
+        return _result(d, d.inner("Clip", [line, d.number(0), d.number(1)]), x, [slope, offset])
+    low, high = _constant(d, x, d.one_of(-1, 0, 2)), _constant(d, x, 1)
+    steps = d.one_of((("Max", low), ("Min", high)), (("Min", high), ("Max", low)), (("Relu", ""), ("Min", high)))
+    value = x
+    for operator, limit in steps:
+        value = d.swapped(operator, value, limit) if limit else d.inner(operator, [value])
+    return _result(d, value, x, [low, high] if steps[0][1] else [high])
+
+
+def hinge(d: Drawing, x: str) -> str:
+    """LeakyRelu and PRelu by Relu, Min, Max and Abs, with slopes for each channel or one."""
+    shape = d.shapes[x]
+    slope = d.numbers((shape[1], *[1] * (len(shape) - 2)), (0.5, -0.25, 2)) if d.flip() else d.number(0.25)
+    other = d.one_of(*(name for name, made in d.shapes.items() if made == shape)) if d.rarely() else x
+    if d.flip():
+        return d.kept(d.swapped("Max", x, d.swapped("Mul", other, d.number(0.25))), shape)
+    above = d.one_of(lambda: d.inner("Relu", [x]), lambda: d.swapped("Max", x, d.number(0)))()
+    if d.flip():
+        below = d.swapped("Mul", d.swapped("Min", other, d.number(0)), slope)
+        return d.kept(d.swapped("Add", above, below), shape)
+    below = d.swapped("Mul", d.inner("Relu", [d.inner("Neg", [other])]), slope)
+    return d.kept(d.inner(d.one_of("Sub", "Add"), [above, below]), shape)
+
+
+def softmax(d: Drawing, x: str) -> str:
+    """Softmax or LogSoftmax, with or without the maximum, along any axis."""
+    shape = d.shapes[x]
+    axis = d.one_of(len(shape) - 1, 1)
+    other = 1 if d.rarely() else axis
+    shifted = d.inner("Sub", [x, d.inner("ReduceMax", [x], axes=[other])]) if d.opset < 18 and d.flip() else x
+    if d.rarely():
+        return d.kept(d.inner("Softmax", [shifted], axis=axis), shape) if d.opset > 12 else x
+    power = d.inner("Exp", [shifted])
+    total = d.along("ReduceSum", power, [axis])
+    if d.flip():
+        return d.kept(d.inner("Sub", [shifted, d.inner("Log", [total])]), shape)
+    result = d.inner("Div", [power, total])
+    return d.kept(d.inner("Log", [result]) if d.flip() else result, shape)
+
+
 def layer_normalization(d: Drawing, x: str) -> str:
     """Mean and variance over the last axes, or over others, with gamma and perhaps beta of every shape.
 

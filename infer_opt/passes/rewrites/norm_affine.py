@@ -14,6 +14,7 @@ import numpy as np
 
 from infer_opt import ir
 from infer_opt.passes.engine.rules import Builder, Decline, Match, Rule
+from infer_opt.passes.rewrites.affine import AFFINE
 from infer_opt.passes.rewrites.linear import narrow
 from infer_opt.passes.rewrites.norm_parameters import Array, Parameter, channels_of
 
@@ -25,11 +26,11 @@ Facts = tuple[Array, Array | None]
 class ConstantIntoNorm(Rule):
     """`norm(x, gamma, beta) op c` to `norm(x, gamma', beta')`, for c, gamma and beta constant."""
 
-    commutes = True
-
     def __init__(self, norm: str, operator: str, opset: int) -> None:
         self.norm, self.root, self.opset = norm, operator, opset
-        self.name = f"{operator} into {norm}"
+        self.commutes = operator in {"Add", "Mul"}
+        self.scales = operator in {"Mul", "Div"}
+        self.name = f"{'Mul' if self.scales else 'Add'} into {norm}"
 
     def pattern(self, op: Any, x: Any, c: Any) -> Any:
         inner = getattr(op, self.norm)(x, _allow_other_inputs=True, _allow_other_attributes=True, _outputs=["normal"])
@@ -54,17 +55,17 @@ class ConstantIntoNorm(Rule):
         return constant.of_last_axes(x, rank - ir.attribute(norm, "axis", -1) % rank)
 
     def _merged(self, gamma: Array, beta: Array | None, constant: Array) -> Facts:
-        exact = constant.astype(np.float64)
-        if self.root == "Mul":
-            scaled = None if beta is None else narrow(beta.astype(np.float64) * exact, beta.dtype)
-            return narrow(gamma.astype(np.float64) * exact, gamma.dtype), scaled
-        added = exact if beta is None else beta.astype(np.float64) + exact
+        scale, shift = AFFINE[self.root](constant.astype(np.float64))
+        if self.scales:
+            scaled = None if beta is None else narrow(beta.astype(np.float64) * scale, beta.dtype)
+            return narrow(gamma.astype(np.float64) * scale, gamma.dtype), scaled
+        added = shift if beta is None else beta.astype(np.float64) + shift
         return gamma, narrow(added, gamma.dtype)
 
     def rewrite(self, op: Builder, match: Match, facts: Facts) -> ir.Value:
         norm, (gamma, beta) = match.node("normal"), facts
         inputs: list[ir.Value | None] = [match["x"], norm.inputs[1]]
-        if self.root == "Mul":
+        if self.scales:
             inputs[1] = op.initializer(gamma, match["c"].name)
         if beta is not None:
             old = norm.inputs[2] if len(norm.inputs) > 2 else None
@@ -112,10 +113,10 @@ NORM_AFFINE_RULES: tuple[Rule, ...] = (
     *(
         ConstantIntoNorm(norm, operator, opset)
         for norm, opset, operators in (
-            ("InstanceNormalization", 1, ("Mul", "Add")),
-            ("LayerNormalization", 17, ("Mul", "Add")),
-            ("GroupNormalization", 21, ("Mul", "Add")),
-            ("RMSNormalization", 23, ("Mul",)),
+            ("InstanceNormalization", 1, ("Mul", "Div", "Add", "Sub")),
+            ("LayerNormalization", 17, ("Mul", "Div", "Add", "Sub")),
+            ("GroupNormalization", 21, ("Mul", "Div", "Add", "Sub")),
+            ("RMSNormalization", 23, ("Mul", "Div")),
         )
         for operator in operators
     ),
