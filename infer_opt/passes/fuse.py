@@ -29,12 +29,14 @@ from infer_opt.passes.rewrites.normalizations import NORMALIZATION_RULES
 from infer_opt.passes.rewrites.padding import PADDING_RULES
 from infer_opt.passes.rewrites.scales import SCALE_RULES
 from infer_opt.passes.rewrites.softmaxes import SOFTMAX_RULES
+from infer_opt.passes.rewrites.space_depth import SPACE_DEPTH_RULES
 
 __all__ = ["FINAL_RULES", "RULES", "Fuse"]
 
 # In this order at each node: a Pad hides nothing from the other rules.
 RULES = (
     *PADDING_RULES,
+    *SPACE_DEPTH_RULES,
     *CLIP_RULES,
     *ACTIVATION_RULES,
     *CURVE_RULES,

@@ -30,7 +30,7 @@ OPERATORS = (
     *(single.transpose, single.slices, single.concat, single.join),
     *(several.hard_swish, several.gelu, several.layer_normalization, several.transposes, several.joined_transposes),
     *(several.normalization, several.group_normalization, several.gelu_by_tanh, several.clip, several.hinge),
-    *(several.softmax,),
+    *(several.softmax, several.blocks, several.focus),
     *(several.concats, several.two_slices, several.reshapes, several.padded_pool, several.negated),
 )
 # What often follows an operator, so that there is something to fuse.

@@ -189,6 +189,57 @@ def group_normalization(d: Drawing, x: str) -> str | None:
     return d.kept(result, shape)
 
 
+def blocks(d: Drawing, x: str) -> str | None:
+    """DepthToSpace or SpaceToDepth by Reshape and Transpose, the blocks square or not, the axes turned so or not."""
+    shape = d.shapes[x]
+    if len(shape) != 4:
+        return None
+    batch, channels, height, width = shape
+    if d.flip():
+        rows, columns = d.one_of((2, 2), (2, 1), (1, 2))
+        if channels % (rows * columns):
+            return None
+        rest = channels // (rows * columns)
+        split = d.one_of((rest, rows, columns, height, width), (rows, columns, rest, height, width))
+        order = d.one_of([0, 1, 4, 2, 5, 3], [0, 3, 4, 1, 5, 2], [0, 2, 4, 1, 5, 3])
+        made = (batch, rest, height * rows, width * columns)
+    else:
+        rows, columns = d.one_of((2, 2), (3, 3), (1, 2))
+        if height % rows or width % columns:
+            return None
+        split = (channels, height // rows, rows, width // columns, columns)
+        order = d.one_of([0, 3, 5, 1, 2, 4], [0, 1, 3, 5, 2, 4])
+        made = (batch, channels * rows * columns, height // rows, width // columns)
+    inner = d.inner("Reshape", [x, d.integers(batch if d.rarely() else d.one_of(0, -1), *split)])
+    turned = d.inner("Transpose", [inner], perm=order)
+    return d.node("Reshape", [turned, d.integers(*made)], made)
+
+
+def focus(d: Drawing, x: str) -> str | None:
+    """Every second row and column from each start, one after the other, in any order; a Conv may read it."""
+    shape = d.shapes[x]
+    if len(shape) != 4 or shape[2] % 2 or shape[3] % 2:
+        return None
+    starts = d.one_of([(0, 0), (1, 0), (0, 1), (1, 1)], [(0, 0), (0, 1), (1, 0), (1, 1)])
+    starts = [*starts[:3], starts[0]] if d.rarely() else starts
+    end = d.one_of(2**31 - 1, 4)
+    parts = []
+    for row, column in starts:
+        if d.flip():
+            bounds = [d.integers(row, column), d.integers(end, end), d.integers(2, -1), d.integers(2, 2)]
+            parts.append(d.inner("Slice", [x, *bounds]))
+        else:
+            part = d.inner("Slice", [x, d.integers(row), d.integers(end), d.integers(2), d.integers(2)])
+            parts.append(d.inner("Slice", [part, d.integers(column), d.integers(end), d.integers(3), d.integers(2)]))
+    made = (shape[0], 4 * shape[1], min(end, shape[2]) // 2, min(end, shape[3]) // 2)
+    joined = d.node("Concat", parts, made, axis=d.one_of(1, -3))
+    if d.flip():
+        return joined
+    del d.shapes[joined]
+    weight = d.numbers((2, made[1], 1, 1))
+    return d.node("Conv", [joined, weight], (made[0], 2, *made[2:]))
+
+
 def _tail(d: Drawing, shape: Shape, count: int) -> Shape:
     """The shape of a parameter: of the last axes, or with axes of size 1, or as long as the whole, or longer."""
     tail = tuple(1 if d.rarely() else size for size in shape[len(shape) - count :])
