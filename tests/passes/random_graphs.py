@@ -15,6 +15,7 @@ import onnx
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+from tests.passes import random_formulas as formulas
 from tests.passes import random_operators as single
 from tests.passes import random_patterns as several
 from tests.passes.random_drawing import Draw, Drawing
@@ -29,8 +30,8 @@ OPERATORS = (
     *(single.batch_normalization, single.matmul, single.gemm, single.pad, single.casts, single.reshape),
     *(single.transpose, single.slices, single.concat, single.join),
     *(several.hard_swish, several.gelu, several.layer_normalization, several.transposes, several.joined_transposes),
-    *(several.normalization, several.group_normalization, several.gelu_by_tanh, several.clip, several.hinge),
-    *(several.softmax, several.blocks, several.focus),
+    *(formulas.normalization, formulas.group_normalization, formulas.gelu_by_tanh, formulas.clip, formulas.hinge),
+    *(formulas.softmax, formulas.blocks, formulas.focus),
     *(several.concats, several.two_slices, several.reshapes, several.padded_pool, several.negated),
 )
 # What often follows an operator, so that there is something to fuse.
