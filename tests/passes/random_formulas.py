@@ -1,4 +1,4 @@
-"""Operators written out, for random graphs: in the spellings that the rewrites know, and some that only look like it."""
+"""Operators written out, for random graphs: in spellings that the rewrites know, and some that only look like it."""
 
 from __future__ import annotations
 

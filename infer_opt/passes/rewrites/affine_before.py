@@ -40,7 +40,7 @@ class ConstantBeforeLinear(Rule):
         constant = ir.constant(match["c"])
         if constant is None:
             raise Decline(f"`{match['c'].name}` is not a constant")
-        linear = Linear.of(match.root)
+        linear = _alone(match.root)
         with np.errstate(all="ignore"):  # what is not finite is declined
             return linear, *_absorbed(linear, *self.affine(_per_input_channel(constant, match["x"], linear)))
 
@@ -61,7 +61,7 @@ class BatchNormBeforeLinear(Rule):
 
     def check(self, match: Match) -> Facts:
         scale, shift = normalising(match.node("normal"))
-        linear = Linear.of(match.root)
+        linear = _alone(match.root)
         if _inputs(linear) != len(scale):
             raise Decline(f"BatchNormalization normalises other channels than those that `{match.root.name}` sums")
         with np.errstate(all="ignore"):  # what is not finite is declined
@@ -69,6 +69,14 @@ class BatchNormBeforeLinear(Rule):
 
     def rewrite(self, op: Builder, match: Match, facts: Facts) -> ir.Value:
         return rebuild(op, facts[0], match["x"], facts[1], facts[2])
+
+
+def _alone(node: ir.Node) -> Linear:
+    """The view of a node, whose weight nobody else reads: one that is shared would be stored twice."""
+    weight = node.inputs[1]
+    if weight is not None and len(weight.uses()) > 1:
+        raise Decline(f"the weight of `{node.name}` is read by others too, and would be stored twice")
+    return Linear.of(node)
 
 
 def _input_axis(linear: Linear) -> int:
