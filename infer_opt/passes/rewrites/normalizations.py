@@ -186,10 +186,12 @@ def _parameters(formula: Polynomial, spread: _Spread) -> tuple[Parameter, Parame
 
 
 def _over_images(spread: _Spread) -> bool:
-    """Whether the axes are all those behind the channels, and more than the last alone."""
-    rank = ir.rank(spread.x) or 0
+    """Whether the axes are all those behind the channels; the last alone only where LayerNormalization has no shape."""
+    dims = ir.dims(spread.x) or ()
+    if len(dims) < 3 or (len(dims) == 3 and isinstance(dims[-1], int)):
+        return False
     try:
-        return rank > 3 and _axes(spread, rank) == list(range(2, rank))
+        return _axes(spread, len(dims)) == list(range(2, len(dims)))
     except Decline:
         return False
 
