@@ -12,7 +12,7 @@ from infer_opt import profiles, targets
 from infer_opt.calibrate import budget, choice, equality, instrument, metrics, sketch
 from infer_opt.calibrate.quantization import Format
 from infer_opt.passes.engine.registry import available
-from infer_opt.passes.rewrites import activations
+from infer_opt.passes.rewrites import activations, affine_chains, norm_parameters
 from infer_opt.passes.rewrites.no_ops import NO_OPS
 from infer_opt.passes.rewrites.opset_adapters import ADAPTERS, NEWEST
 from tests.documents import table, text_of
@@ -125,6 +125,8 @@ def test_every_document_has_the_same_exit_codes(name: str) -> None:
         ("README.md", f"{budget._LEAST_DB:g} dB, and {budget._LEAST_CHANNEL_DB:g} dB at each of its channels"),
         ("docs/passes.md", f"never lowers it, and reaches {NEWEST}."),
         ("docs/passes.md", f"may be off by {activations._TOLERANCE * 100:g} %"),
+        ("docs/passes.md", f"It moves there only if it is at most {affine_chains._LARGEST_MOVE:g} then"),
+        ("docs/passes.md", f"of at most {norm_parameters._LARGEST} elements"),
         ("docs/passes.md", f"Where SQNR falls under {equality.LEAST_DB:g} dB"),
         ("docs/passes.md", f"less {equality._MARGIN_DB:g} dB"),
         ("README.md", f"difference within {(choice.TIE - 1) * 100:.0f} % is a tie"),

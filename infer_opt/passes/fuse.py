@@ -11,48 +11,69 @@ from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
 from infer_opt.passes.engine.fixpoint import until_settled
 from infer_opt.passes.engine.plugins import registered_rules
 from infer_opt.passes.engine.rules import Rule, apply_rules
+from infer_opt.passes.rewrites.activation_scales import ACTIVATION_SCALE_RULES
 from infer_opt.passes.rewrites.activations import ACTIVATION_RULES
 from infer_opt.passes.rewrites.affine import AFFINE_RULES
-from infer_opt.passes.rewrites.arithmetic import ARITHMETIC_RULES, FINAL_RULES
+from infer_opt.passes.rewrites.affine_before import AFFINE_BEFORE_RULES
+from infer_opt.passes.rewrites.affine_chains import CHAIN_RULES
+from infer_opt.passes.rewrites.arithmetic import ARITHMETIC_RULES, RECIPROCAL_RULES
 from infer_opt.passes.rewrites.attention import ATTENTION_RULES
+from infer_opt.passes.rewrites.clips import CLIP_RULES
 from infer_opt.passes.rewrites.conv_chains import CONV_CHAIN_RULES
+from infer_opt.passes.rewrites.curves import CURVE_RULES
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
 from infer_opt.passes.rewrites.einsum import EINSUM_RULES
 from infer_opt.passes.rewrites.flattened import FLATTENED_RULES
+from infer_opt.passes.rewrites.hinges import HINGE_RULES
 from infer_opt.passes.rewrites.layout import move_transposes
 from infer_opt.passes.rewrites.matrix_products import MATRIX_RULES
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
+from infer_opt.passes.rewrites.norm_affine import NORM_AFFINE_RULES
 from infer_opt.passes.rewrites.normalizations import NORMALIZATION_RULES
 from infer_opt.passes.rewrites.padding import PADDING_RULES
 from infer_opt.passes.rewrites.reshapes import merge_reshapes
 from infer_opt.passes.rewrites.scales import SCALE_RULES
+from infer_opt.passes.rewrites.softmaxes import SOFTMAX_RULES
+from infer_opt.passes.rewrites.space_depth import SPACE_DEPTH_RULES
 from infer_opt.passes.rewrites.transposes import merge_transposes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["RULES", "Fuse"]
+__all__ = ["FINAL_RULES", "RULES", "Fuse"]
 
 # In this order at each node: an Einsum or a Pad hides nothing from the other rules.
 RULES = (
     *EINSUM_RULES,
     *PADDING_RULES,
     *FLATTENED_RULES,
+    *SPACE_DEPTH_RULES,
+    *CLIP_RULES,
     *ACTIVATION_RULES,
+    *CURVE_RULES,
+    *HINGE_RULES,
+    *SOFTMAX_RULES,
     *NORMALIZATION_RULES,
+    *NORM_AFFINE_RULES,
     *AFFINE_RULES,
     *SCALE_RULES,
+    *ACTIVATION_SCALE_RULES,
+    *AFFINE_BEFORE_RULES,
     *CONV_CHAIN_RULES,
     *MATRIX_RULES,
     *ARITHMETIC_RULES,
     *ATTENTION_RULES,
 )
 
+# Once nothing else fires: formulas are recognised by the constants they are written with.
+FINAL_RULES = (*CHAIN_RULES, *RECIPROCAL_RULES)
 
+# Rules that leave moves of data, or take away what stood between two, and what joins those.
 _LEAVE_MOVES = frozenset(rule.name for rule in (*EINSUM_RULES, *FLATTENED_RULES, *SCALE_RULES, *ATTENTION_RULES))
-_MOST_ROUNDS = 4
 _JOINS = (remove_dead_code, merge_reshapes, merge_transposes, move_transposes, remove_no_ops)
+
+_MOST_ROUNDS = 4  # what is left of a chain or a move, the first rules may take up
 
 
 @dataclass(frozen=True)
@@ -60,10 +81,10 @@ class Fuse(Pass):
     """Let one operator do the work of its neighbours.
 
     BatchNormalization, Neg and constant Mul, Div, Add and Sub go into the Conv, ConvTranspose, Gemm or MatMul before
-    them, a Pad into the Conv or MaxPool after it, and MatMul and Add become Gemm. Two Convs in a row become one where
-    one of them looks at single points, and so do two products of constant matrices. One number goes back through
-    operators that move data, to the weights. HardSwish, HardSigmoid, Gelu, LayerNormalization and attention that are
-    written out become the operator, and an Einsum of two operands becomes MatMul or Mul.
+    or behind them, a Pad into the Conv or MaxPool after it, and MatMul and Add become Gemm. Two Convs in a row become
+    one where one of them looks at single points, and so do two products of constant matrices. One number goes back
+    through operators that move data, to the weights. Activations, normalisations and attention that are written out
+    become the operator, and an Einsum of two operands becomes MatMul or Mul.
 
     Exact up to the rounding of float32: weights are computed in float64 and rounded once.
 
@@ -86,10 +107,9 @@ class Fuse(Pass):
         _check_names("also", self.also, asked_for)
 
     def apply(self, model: ir.Model) -> Outcome:
-        """Apply the table until nothing fires."""
-        rules = (*registered_rules(), *(rule for rule in RULES if self._makes(rule)))
-        changes, misses = _fused(model, rules)
-        final = until_settled(model, [lambda graph: apply_rules(graph, FINAL_RULES)])
+        """Apply the tables until nothing fires."""
+        changes, misses = _fused(model, (*registered_rules(), *(rule for rule in RULES if self._makes(rule))))
+        final = _settled(model, RECIPROCAL_RULES)
         changes += final.changes
         if changes:
             changes += remove_no_ops(model)
@@ -104,22 +124,28 @@ class Fuse(Pass):
         return rule.makes not in _names(self.without)
 
 
-def _fused(model: ir.Model, rules: Sequence[Rule]) -> tuple[list[Change], tuple[Miss, ...]]:
-    """Apply the rules until nothing fires, and join the moves of data that they leave or bring together."""
+def _fused(model: ir.Model, rules: Sequence[Rule]) -> tuple[list[Change], list[Miss]]:
+    """Apply the rules, join the moves of data that they leave, merge chains of constants, until nothing fires."""
     changes: list[Change] = []
-    misses: tuple[Miss, ...] = ()
+    misses: list[Miss] = []
     for _ in range(_MOST_ROUNDS):
-        fused = until_settled(model, [lambda graph: apply_rules(graph, rules)])
-        changes += fused.changes
-        misses = fused.misses
-        if not any(change.rule in _LEAVE_MOVES for change in fused.changes):
-            break
-        ir.infer_shapes(model)
-        joined = until_settled(model, _JOINS, between=ir.infer_shapes)
-        changes += joined.changes
-        if not joined.changes:
+        fused = _settled(model, rules)
+        joined = _joined(model) if any(change.rule in _LEAVE_MOVES for change in fused.changes) else Outcome()
+        chained = _settled(model, CHAIN_RULES)
+        changes += (*fused.changes, *joined.changes, *chained.changes)
+        misses = [*fused.misses, *chained.misses]
+        if not joined.changes and not chained.changes:
             break
     return changes, misses
+
+
+def _settled(model: ir.Model, rules: Sequence[Rule]) -> Outcome:
+    return until_settled(model, [lambda graph: apply_rules(graph, rules)])
+
+
+def _joined(model: ir.Model) -> Outcome:
+    ir.infer_shapes(model)
+    return until_settled(model, _JOINS, between=ir.infer_shapes)
 
 
 def _has_to_be_asked_for(rule: Rule) -> bool:

@@ -115,7 +115,7 @@ def test_explain_says_where_no_pass_made_the_artifact(infer_opt: Callable) -> No
     assert ": original, " in ran.err.splitlines()[0]
     lines = [line.strip() for line in ran.err.splitlines()]
     assert lines[lines.index("passes:") + 1].startswith("none made the artifact: original is fastest of ")
-    assert "fuse:" not in lines
+    assert not any(line.startswith("fuse") for line in lines)
 
 
 def test_several_targets(infer_opt: Callable, fits: Callable) -> None:
@@ -218,13 +218,14 @@ def test_bad_options(infer_opt: Callable, options: tuple[str, ...], code: int, s
 def test_explain_tells_what_did_not_happen(infer_opt: Callable) -> None:
     """Of all passes without a name, of one with its name; wherever the option stands."""
     options = ("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--precision", "int8", "--force")
+    fuse = "fuse{without=GroupNormalization+PRelu}:"  # as the profile has it
     everything = infer_opt(*options, "--explain").err.splitlines()
-    assert {"simplify:", "fuse:", "precision of each region:"} <= set(everything)
+    assert {"simplify:", fuse, "precision of each region:"} <= set(everything)
     assert any("`conv` (Conv): " in line for line in everything)
     between = infer_opt("compile", "--explain", "--force", "net.onnx", *TARGET, "--precision", "fp32").err.splitlines()
-    assert "fuse:" in between
+    assert fuse in between
     only = infer_opt(*options, "--explain", "fuse").err.splitlines()
-    assert "fuse:" in only
+    assert fuse in only
     assert not {"simplify:", "precision of each region:"} & set(only)
 
 

@@ -62,7 +62,7 @@ def test_a_plugin_fires_and_its_result_is_verified(infer_opt: Callable, fits: Ca
     assert STANDS_IN in ran.json["unchecked"]
     assert ran.json["warnings"] == [NO_INT8]
     assert [output["sqnr_db"] > 100 for output in ran.json["outputs"]] == [True]
-    [fuse] = [item for item in ran.json["passes"] if item["text"] == "fuse"]
+    [fuse] = [item for item in ran.json["passes"] if item["text"].startswith("fuse")]
     assert (fuse["changes"][RULE], fuse["undone"]) == (1, None)
 
 
@@ -168,7 +168,9 @@ def test_a_wrong_reference_is_caught(infer_opt: Callable) -> None:
     """The pass is undone with a warning, and the artifact is right without it."""
     ran = infer_opt(*compile_words("--plugin", plugin(REFERENCE, 'return op.node("Conv", inputs, attributes)')))
     assert ran.code == 0, ran.err
-    assert re.search(r"warning +pass `fuse` was undone: output `scores` changed: -?\d+\.\d dB, at least 60 dB", ran.err)
+    assert re.search(
+        r"warning +pass `fuse\S*` was undone: output `scores` changed: -?\d+\.\d dB, at least 60 dB", ran.err
+    )
     assert "my.ops::ConvRelu" not in operators()
 
 
@@ -177,7 +179,7 @@ def test_a_missing_reference_is_caught(infer_opt: Callable) -> None:
     ran = infer_opt(*compile_words("--plugin", plugin("\nir.register_reference", "\n# "), "--json"))
     assert ran.code == 0, ran.err
     warning, _ = ran.json["warnings"]
-    assert warning.startswith("pass `fuse` was undone: onnxruntime cannot load the rewritten model: ")
+    assert re.match("pass `fuse[^`]*` was undone: onnxruntime cannot load the rewritten model: ", warning)
     assert "my.ops:ConvRelu" in warning
     assert "my.ops::ConvRelu" not in operators()
 
@@ -199,7 +201,7 @@ def test_a_wrong_rule_is_undone_or_with_strict_an_error(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     ran = infer_opt(*compile_words("--plugin", plugin(text=WRONG)))
     warning = re.search(
-        r"pass `fuse` was undone: output `scores` changed: -?\d+\.\d dB, at least 60 dB wanted", ran.err
+        r"pass `fuse\S*` was undone: output `scores` changed: -?\d+\.\d dB, at least 60 dB wanted", ran.err
     )
     assert (ran.code, warning is not None) == (0, True)
     assert operators() == ["Conv", "Relu", "MaxPool", "Flatten", "Gemm"]

@@ -15,13 +15,8 @@ from onnx import helper, numpy_helper
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Shape = tuple[int, ...]
 
-AXES_ARE_INPUTS = {
-    "ReduceMax": 18,
-    "ReduceMean": 18,
-    "ReduceSum": 13,
-    "Squeeze": 13,
-    "Unsqueeze": 13,
-}  # since these opsets
+# Since these opsets.
+AXES_ARE_INPUTS = {"ReduceMax": 18, "ReduceMean": 18, "ReduceSum": 13, "Squeeze": 13, "Unsqueeze": 13}
 
 
 @dataclass

@@ -15,6 +15,7 @@ import onnx
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+from tests.passes import random_formulas as formulas
 from tests.passes import random_layouts as layouts
 from tests.passes import random_operators as single
 from tests.passes import random_patterns as several
@@ -27,13 +28,15 @@ from tests.passes.random_drawing import Draw, Drawing
 BATCH = 2
 MOST_ELEMENTS = 2000
 # An operator of each formula whose numbers float32 does not hold.
-ROUNDING = frozenset({"Clip", "Erf", "Softmax", "Sqrt"})
+ROUNDING = frozenset({"Clip", "Erf", "Exp", "InstanceNormalization", "Pow", "Softmax", "Sqrt", "Tanh"})
 
 OPERATORS = (
     *(single.unary, single.elementwise, single.per_channel, single.conv, single.conv_transpose),
     *(single.batch_normalization, single.matmul, single.gemm, single.pad, single.casts, single.reshape),
     *(single.transpose, single.slices, single.concat, single.join),
     *(several.hard_swish, several.gelu, several.layer_normalization, several.transposes, several.joined_transposes),
+    *(formulas.normalization, formulas.group_normalization, formulas.gelu_by_tanh, formulas.clip, formulas.hinge),
+    *(formulas.softmax, formulas.blocks, formulas.focus),
     *(several.concats, several.two_slices, several.reshapes, several.padded_pool, several.negated),
     *(layouts.between_transposes, layouts.flattened_product),
     *(repeats.clamps, repeats.repeated, repeats.parts, repeats.unsqueezed),
@@ -44,8 +47,20 @@ OPERATORS = (
 FOLLOWERS = {
     **dict.fromkeys(
         ("Conv", "ConvTranspose", "Gemm", "MatMul"),
-        (single.per_channel, single.batch_normalization, single.elementwise, single.matmul, several.negated),
+        (
+            single.per_channel,
+            single.batch_normalization,
+            single.elementwise,
+            single.matmul,
+            several.negated,
+            single.unary,
+        ),
     ),
+    **dict.fromkeys(
+        ("Mul", "Div", "Add", "Sub", "BatchNormalization"),
+        (single.conv, single.gemm, single.matmul, single.conv_transpose, single.per_channel, single.elementwise),
+    ),
+    **dict.fromkeys(("Relu", "LeakyRelu"), (single.per_channel,)),
     "Pad": (single.conv,),
     "Transpose": (single.transpose, several.transposes),
     "Reshape": (several.reshapes,),

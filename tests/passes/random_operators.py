@@ -124,7 +124,8 @@ def pad(d: Drawing, x: str) -> str | None:
 
 def unary(d: Drawing, x: str) -> str | None:
     """A node of one input: an activation, or something that does nothing."""
-    return d.node(d.one_of("Relu", "Identity", "Neg", "Dropout", "Abs"), [x], d.shapes[x])
+    op = d.one_of("Relu", "Identity", "Neg", "Dropout", "Abs", "LeakyRelu")
+    return d.node(op, [x], d.shapes[x], **({"alpha": 0.25} if op == "LeakyRelu" else {}))
 
 
 def casts(d: Drawing, x: str) -> str | None:

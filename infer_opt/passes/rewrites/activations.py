@@ -2,7 +2,6 @@
 
     HardSigmoid(x, 1/6, 1/2) = min(max(x + 3, 0), 6) / 6
     HardSwish(x)             = x * min(max(x + 3, 0), 6) / 6 = x * HardSigmoid(x, 1/6, 1/2)
-    Gelu(x)                  = x * (1 + erf(x / sqrt(2))) / 2
 
 Each operator came with an opset; a model of an older one keeps its formula.
 """
@@ -10,7 +9,7 @@ Each operator came with an opset; a model of an older one keeps its formula.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from infer_opt import ir
@@ -110,22 +109,6 @@ def _clip(op: Any, x: Any, three: Any, zero: Any, six: Any) -> Any:
     return op.Clip(op.Add(x, three), zero, six)
 
 
-def _gelus(scaled: Callable[..., Any], root: float) -> Iterator[Formula]:
-    """Gelu with its x / sqrt(2) spelled one way, and 0.5 in each of its three places."""
-    constants = {"root": root, "one": 1.0, "half": 0.5}
-
-    def bell(op: Any, x: Any, root: Any, one: Any) -> Any:
-        return op.Add(op.Erf(scaled(op, x, root)), one)
-
-    spellings: tuple[Callable[..., Any], ...] = (
-        lambda op, x, root, one, half: op.Mul(op.Mul(x, bell(op, x, root, one)), half),
-        lambda op, x, root, one, half: op.Mul(op.Mul(x, half), bell(op, x, root, one)),
-        lambda op, x, root, one, half: op.Mul(x, op.Mul(bell(op, x, root, one), half)),
-    )
-    for spelling in spellings:
-        yield Formula("Gelu", 20, "Mul", spelling, constants, near=4)
-
-
 _SIX = {"three": 3.0, "zero": 0.0, "six": 6.0}
 _HARD_SIGMOID = {"alpha": 1.0 / 6.0, "beta": 0.5}
 
@@ -165,6 +148,4 @@ ACTIVATION_RULES: tuple[Rule, ...] = (
         attributes=_HARD_SIGMOID,
         near=2,
     ),
-    *_gelus(lambda op, x, root: op.Div(x, root), math.sqrt(2.0)),
-    *_gelus(lambda op, x, root: op.Mul(x, root), math.sqrt(0.5)),
 )

@@ -20,7 +20,7 @@ from infer_opt.passes.rewrites.linear import LINEAR_OPERATORS, Linear, per_chann
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["AFFINE_RULES"]
+__all__ = ["AFFINE", "AFFINE_RULES", "Array", "normalising"]
 
 Array = np.ndarray[Any, Any]
 
@@ -39,23 +39,33 @@ class BatchNormIntoLinear(Rule):
         return op.BatchNormalization(inner, _allow_other_inputs=True, _outputs=["y"])
 
     def check(self, match: Match) -> tuple[Linear, Array, Array | None]:
-        norm = match.root
-        # Before opset 14, a second output alone means training.
-        if ir.attribute(norm, "training_mode", 0) or any(value.name for value in norm.outputs[1:]):
-            raise Decline("BatchNormalization is in training mode")
-        parameters = [ir.constant(value) for value in norm.inputs[1:5]]
-        if any(item is None for item in parameters):
-            raise Decline("a parameter of BatchNormalization is not a constant")
-        gamma, beta, mean, variance = (item.astype(np.float64) for item in parameters if item is not None)
+        scale, shift = normalising(match.root)
         linear = Linear.of(match.node("inner"))
         if linear.output_rank is None or linear.channel_axis % linear.output_rank != 1:
             raise Decline("BatchNormalization normalises axis 1, which is not the channel axis here")
         with np.errstate(all="ignore"):  # what is not finite is declined
-            scale = gamma / np.sqrt(variance + ir.attribute(norm, "epsilon", 1e-5))
-            return linear, *rescaled(linear, scale, beta - mean * scale)
+            return linear, *rescaled(linear, scale, shift)
 
     def rewrite(self, op: Builder, match: Match, facts: tuple[Linear, Array, Array | None]) -> ir.Value:
         return rebuild(op, facts[0], match["x"], facts[1], facts[2])
+
+
+def normalising(norm: ir.Node) -> tuple[Array, Array]:
+    """Scale and shift, in float64 and perhaps not finite, of a BatchNormalization.
+
+    Raises:
+        Decline: it is in training mode, or a parameter is not constant.
+    """
+    # Before opset 14, a second output alone means training.
+    if ir.attribute(norm, "training_mode", 0) or any(value.name for value in norm.outputs[1:]):
+        raise Decline("BatchNormalization is in training mode")
+    parameters = [ir.constant(value) for value in norm.inputs[1:5]]
+    if any(item is None for item in parameters):
+        raise Decline("a parameter of BatchNormalization is not a constant")
+    gamma, beta, mean, variance = (item.astype(np.float64) for item in parameters if item is not None)
+    with np.errstate(all="ignore"):
+        scale = gamma / np.sqrt(variance + ir.attribute(norm, "epsilon", 1e-5))
+        return scale, beta - mean * scale
 
 
 class ConstantIntoLinear(Rule):
@@ -106,7 +116,8 @@ class NegIntoLinear(Rule):
         return rebuild(op, facts[0], match["x"], facts[1], facts[2])
 
 
-_AFFINE: dict[str, Callable[[Array], tuple[Array, Array]]] = {
+# What `x op c` is, as a scale and a shift of x.
+AFFINE: dict[str, Callable[[Array], tuple[Array, Array]]] = {
     "Mul": lambda c: (c, np.zeros_like(c)),
     "Div": lambda c: (1 / c, np.zeros_like(c)),
     "Add": lambda c: (np.ones_like(c), c),
@@ -116,5 +127,5 @@ _AFFINE: dict[str, Callable[[Array], tuple[Array, Array]]] = {
 AFFINE_RULES: tuple[Rule, ...] = (
     *(NegIntoLinear(linear) for linear in LINEAR_OPERATORS),
     *(BatchNormIntoLinear(linear) for linear in ("Conv", "ConvTranspose", "Gemm")),
-    *(ConstantIntoLinear(linear, op, affine) for linear in LINEAR_OPERATORS for op, affine in _AFFINE.items()),
+    *(ConstantIntoLinear(linear, op, affine) for linear in LINEAR_OPERATORS for op, affine in AFFINE.items()),
 )

@@ -14,12 +14,12 @@ from infer_opt import ir
 from infer_opt.passes.engine.rules import Builder, Decline, Match, Rule
 from infer_opt.passes.rewrites.linear import LARGEST_FACTOR, narrow
 
-__all__ = ["ARITHMETIC_RULES", "CANCELLING_RULES", "FINAL_RULES"]
+__all__ = ["ARITHMETIC_RULES", "CANCELLING_RULES", "RECIPROCAL_RULES", "STEPS"]
 
 Array = np.ndarray[Any, Any]
 
 # In float32, 49 / 49 is 1, and 49 * (1 / 49) is less.
-_STEPS = frozenset(
+STEPS = frozenset(
     {"Cast", "Ceil", "Equal", "Floor", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod", "Round"}
 )
 
@@ -48,7 +48,7 @@ class DivToMul(Rule):
         if not np.isfinite(reciprocal).all() or bool((np.abs(reciprocal) < np.finfo(divisor.dtype).tiny).any()):
             raise Decline("a reciprocal is out of range")
         exact = bool((np.abs(np.frexp(divisor)[0]) == 0.5).all())  # powers of two
-        if not exact and any(user.op_type in _STEPS for user, _ in match.root.outputs[0].uses()):
+        if not exact and any(user.op_type in STEPS for user, _ in match.root.outputs[0].uses()):
             raise Decline("its result is cut to integers or compared, where one rounding is a whole step")
         return reciprocal
 
@@ -101,5 +101,5 @@ class MatMulOfMatMul(Rule):
 CANCELLING_RULES: tuple[Rule, ...] = (DoubleNegation(),)
 """Exact, and so a part of `simplify`."""
 ARITHMETIC_RULES: tuple[Rule, ...] = (MatMulOfMatMul(),)
-FINAL_RULES: tuple[Rule, ...] = (DivToMul(),)
-"""Once nothing else fires: formulas are recognised by the divisions they are written with."""
+RECIPROCAL_RULES: tuple[Rule, ...] = (DivToMul(),)
+"""Of the last phase: formulas are recognised by the divisions they are written with."""
