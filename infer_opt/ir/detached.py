@@ -52,7 +52,8 @@ def detach(model: ir.Model) -> Detached:
         tensor = value.const_value
         if tensor is None or tensor.nbytes <= _LARGER_BYTES or tensor.dtype not in _NATIVE:
             continue
-        if is_constant(value) and not value.is_graph_output():
+        # onnxruntime drops what nobody reads before it looks for the array that it is given for it.
+        if is_constant(value) and value.uses() and not value.is_graph_output():
             array = tensor.numpy()
             weights[name] = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
             value.const_value = _named_only(tensor, name)

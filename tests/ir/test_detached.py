@@ -71,3 +71,16 @@ def test_an_old_model_that_lists_its_initializers_stays_whole(tmp_path: Path) ->
     )
     onnx.save(proto, tmp_path / "net.onnx")
     assert not ir.detach(ir.load(tmp_path / "net.onnx")).weights
+
+
+def test_a_weight_that_nobody_reads_and_one_that_only_a_branch_reads(tmp_path: Path) -> None:
+    """The first stays inside, the second is found from the branch."""
+    text = """net (bool c, float[64,64] x) => (float[64,64] y) {
+        y = If (c) <then_branch = t () => (float[64,64] p) { p = Add(x, inner) },
+                    else_branch = e () => (float[64,64] q) { q = Neg(x) }> }"""
+    model = Network(text, {"inner": normal(64, 64), "unused": normal(64, 64)}).load(tmp_path)
+    detached = ir.detach(model)
+    assert set(detached.weights) == {"inner"}
+    feed = {"c": np.ones((), np.bool_), "x": normal(64, 64)}
+    found = Runner(detached, "the model").run(feed)["y"]
+    np.testing.assert_array_equal(found, normal(64, 64) + normal(64, 64))
