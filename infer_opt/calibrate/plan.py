@@ -5,11 +5,11 @@ A plan is abstract: how it is written into an artifact is the backend's dialect.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from infer_opt.calibrate.quantization import Format, Quantization
 
@@ -49,6 +49,7 @@ class Scheme:
         fixed_range: the range that the operator gives by definition (a Sigmoid), which needs no statistics.
         moves_data: it copies numbers, so what it writes needs no statistics of its own.
         shares_scale: all values it reads and writes share scale and zero point.
+        follows: it gains nothing by itself, and runs like this only where what it reads is there in integers.
     """
 
     precision: str
@@ -60,6 +61,7 @@ class Scheme:
     weights: tuple[WeightSite, ...] = ()
     moves_data: bool = False
     shares_scale: bool = False
+    follows: bool = False
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -127,6 +129,14 @@ class Plan:
     def at(self, precision: str) -> tuple[Region, ...]:
         """The regions that run at a precision."""
         return tuple(region for region in self.regions if self.choices[region.name].precision == precision)
+
+    def only(self, names: Collection[str]) -> Plan:
+        """The plan with every region but these at its own precision."""
+        kept = {
+            region.name: self.choices[region.name] if region.name in names else Choice(region.own, "left as it is")
+            for region in self.regions
+        }
+        return replace(self, choices=kept)
 
     def lowered(self) -> tuple[tuple[Region, Scheme], ...]:
         """The regions that run at another precision than their own, and how."""

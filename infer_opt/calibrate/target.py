@@ -49,6 +49,10 @@ class Target(Protocol):
         """The kernels the device would run, and the precisions each could run at."""
         ...
 
+    def rehearse(self, model: ir.Model, plan: Plan) -> ir.Model:
+        """A model that onnxruntime runs and that does, on this host, the arithmetic that the artifact would do."""
+        ...
+
     def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:
         """Write the artifact of a plan into an empty folder."""
         ...

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from infer_opt import ir
     from infer_opt.calibrate.runner import Runner
 
-__all__ = ["compare"]
+__all__ = ["Errors", "compare"]
 
 
 def compare(
@@ -43,7 +43,7 @@ def compare(
         InputError: a NaN or Inf in a feed reaches an output of the original.
         RunError: the original does not run on a feed, or a candidate whose failure nobody asked for.
     """
-    errors = {name: _Errors(reference.outputs, parts or {}) for name in candidates}
+    errors = {name: Errors(reference.outputs, parts or {}) for name in candidates}
     for index, feed in enumerate(feeds):
         expected = reference.run(feed, describe(index))
         dirty_inputs(feed, expected, describe(index))
@@ -58,8 +58,8 @@ def compare(
     return {name: found.all() for name, found in errors.items()}
 
 
-class _Errors:
-    """Errors of every output of one candidate, and of the parts of those that have some."""
+class Errors:
+    """Errors of every output of one candidate, and of the parts of those that have some, over samples."""
 
     def __init__(self, outputs: Iterable[str], parts: Mapping[str, ir.Parts]) -> None:
         self._parts = parts
@@ -71,6 +71,7 @@ class _Errors:
         }
 
     def add(self, expected: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> None:
+        """The outputs for one sample, by name."""
         for name, error in self._whole.items():
             error.add(expected[name], got[name])
         for (name, (begin, end)), error in self._part.items():
@@ -88,4 +89,5 @@ class _Errors:
         return None
 
     def all(self) -> list[OutputError]:
+        """Of outputs first, then of their parts."""
         return [*self._whole.values(), *self._part.values()]

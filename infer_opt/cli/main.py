@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from infer_opt import __version__
-from infer_opt.cli import bench, compile, doctor, inspect, passes, profiles, verify  # noqa: A004 - the command's name
+from infer_opt.cli import bench, compile, doctor, inspect, passes, profiles, sensitivity, verify  # noqa: A004 - the command's name
 from infer_opt.cli.explain import EVERY_PASS
 from infer_opt.cli.failures import from_environment, from_typer, show, show_bug
 from infer_opt.cli.output import note, write
@@ -38,6 +38,7 @@ app = typer.Typer(
 )
 app.command("compile")(compile.compile_command)
 app.command("inspect")(inspect.inspect_command)
+app.command("sensitivity")(sensitivity.sensitivity_command)
 app.command("verify")(verify.verify_command)
 app.command("bench")(bench.bench_command)
 app.add_typer(profiles.app, name="profiles")

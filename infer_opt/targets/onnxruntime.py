@@ -56,9 +56,13 @@ class OnnxRuntimeTarget:
             return ()
         return find_regions(model, self.profile.dialect, int8="int8" in self.profile.precisions)
 
+    def rehearse(self, model: ir.Model, plan: Plan) -> ir.Model:
+        """The artifact's graph itself."""
+        return write_qdq(model, plan)
+
     def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:
         """`model.onnx`, and `model.onnx.data` beside it where the weights exceed 1 GiB."""
-        written = ir.save(write_qdq(model, plan), folder / _MAIN)
+        written = ir.save(self.rehearse(model, plan), folder / _MAIN)
         here = self.timed_here()
         doubts = [] if here is None else [f"run here with other kernels than the device's: {here}"]
         doubts += stand_ins(model)

@@ -74,6 +74,7 @@ class _Finder:
             weights=offer.weights,
             moves_data=node.op_type in self._dialect.same_scale_ops,
             shares_scale=node.op_type == "Concat" and self._dialect.concat_shares_scale,
+            follows=node.op_type not in _COMPUTE,
         )
         return replace(_float_region(nodes), schemes=(scheme,))
 

@@ -72,6 +72,11 @@ class TensorRTTarget:
         """One region a node, each at the model's own precision."""
         return tuple(Region(str(node.name), (str(node.name),), ir.origin(node), node.op_type) for node in model.graph)
 
+    def rehearse(self, model: ir.Model, plan: Plan) -> ir.Model:
+        """The graph as it is: there is one precision so far."""
+        del plan
+        return model
+
     def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:
         """`model.onnx` and `build.sh`."""
         del plan  # one precision so far, and it is the graph's own

@@ -42,7 +42,7 @@ def test_help_is_an_answer_and_a_bare_command_is_usage(infer_opt: Callable) -> N
     """Both list the commands: help on stdout with code 0, nothing at all on stderr with code 2."""
     asked, bare = infer_opt("--help"), infer_opt()
     assert (asked.code, asked.err, bare.code, bare.out) == (0, "", 2, "")
-    for command in ("compile", "inspect", "verify", "bench", "profiles", "passes", "doctor"):
+    for command in ("compile", "inspect", "sensitivity", "verify", "bench", "profiles", "passes", "doctor"):
         assert f"\n  {command} " in asked.out
         assert f"\n  {command} " in bare.err
 

@@ -1,0 +1,116 @@
+"""`infer-opt sensitivity`: what each part of a model costs at the outputs when it runs at INT8."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from infer_opt.cli.choices import Json, Plugins, Preprocess, Seed, Shapes, Threads, load_plugins, load_profile
+from infer_opt.cli.output import facts, listing, write, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from infer_opt.calibrate.sensitivity import Noise
+    from infer_opt.compile.sensing import Sensed
+
+__all__ = ["sensitivity_command"]
+
+
+def sensitivity_command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.")],
+    *,
+    target: Annotated[str, typer.Option(metavar="NAME|FILE", help="A profile.")],
+    calib: Annotated[str, typer.Option(metavar="PATH", help="Samples, as `compile --calib` takes them.")],
+    preprocess: Preprocess = None,
+    pipeline: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Passes before it; the profile's by default.")
+    ] = None,
+    shapes: Shapes = None,
+    plugins: Plugins = None,
+    threads: Threads = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Show what each part of a model costs at the outputs when it alone runs at INT8.
+
+    A part is what would be lowered together: a convolution or matrix product and what follows it in integers. The
+    error of each output is measured on a few samples with the kernels of this host, most costly part first, and the
+    error of all parts together is predicted from them: noise adds. Nothing is written.
+    """
+    from infer_opt import ir
+    from infer_opt.cli.progress import progress
+    from infer_opt.compile.request import Request
+    from infer_opt.compile.sensing import sense
+    from infer_opt.passes import Pipeline
+
+    load_plugins(plugins)
+    request = Request(
+        model,
+        load_profile(target),
+        Path(),
+        calib=calib,
+        preprocess=preprocess,
+        pipeline=None if pipeline is None else Pipeline.parse(pipeline),
+        shapes=tuple(ir.InputShape.parse(text) for text in shapes or ()),
+        threads=threads,
+        seed=seed,
+    )
+    sensed = sense(request, progress())
+    table = _table(sensed, request)
+    if as_json:
+        write_json(table)
+        return
+    parts = list(table["together_db"])
+    rows = [
+        (entry["name"], str(len(entry["regions"])), *(_decibels(entry["sqnr_db"][part]) for part in parts))
+        for entry in table["groups"]
+    ]
+    together = ("all together (predicted)", "", *(_decibels(table["together_db"][part]) for part in parts))
+    listing(("part", "regions", *parts), [*rows, together], numbers=range(1, 2 + len(parts)))
+    write("")
+    facts(_notes(table), title=f"SQNR in dB (measured, {table['samples']} samples), {model} for {table['target']}")
+
+
+def _table(sensed: Sensed, request: Any) -> dict[str, Any]:
+    from infer_opt.calibrate.metrics import sqnr_db
+
+    sensitivity = sensed.sensitivity
+    regions = {region.name: region for region in sensed.plan.regions}
+    together = sensitivity.sqnr([noise.group for noise in sensitivity.noises])
+    weakest = min(together, key=lambda part: together[part])
+
+    def entry(noise: Noise) -> dict[str, Any]:
+        group = noise.group
+        return {
+            "name": group.name,
+            "regions": list(group.regions),
+            "nodes": [name for region in group.regions for name in regions[region].origin],
+            "sqnr_db": {part: sqnr_db(signal, noise.powers[part]) for part, signal in sensitivity.signals.items()},
+        }
+
+    kept = [region for region in sensed.plan.regions if sensed.plan.choices[region.name].precision == region.own]
+    return {
+        "schema": 1,
+        "model": str(request.model),
+        "target": request.profile.name,
+        "samples": sensed.samples,
+        "groups": [entry(noise) for noise in sorted(sensitivity.noises, key=lambda noise: -noise.powers[weakest])],
+        "together_db": together,
+        "kept": [{"name": region.name, "reason": sensed.plan.choices[region.name].reason} for region in kept],
+    }
+
+
+def _notes(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "parts", f"{len(table['groups'])}, of {sum(len(entry['regions']) for entry in table['groups'])} regions"
+    reasons: dict[str, int] = {}
+    for entry in table["kept"]:
+        reasons[entry["reason"]] = reasons.get(entry["reason"], 0) + 1
+    for reason, count in sorted(reasons.items(), key=lambda item: -item[1]):
+        yield "kept in float", f"{count} regions: {reason}"
+
+
+def _decibels(value: float) -> str:
+    return f"{value:.1f}"

@@ -1,0 +1,91 @@
+"""Sensitivity: what one group alone costs, what groups are, and that noise adds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from infer_opt import ir
+from infer_opt.calibrate.grouping import Group, groups
+from infer_opt.calibrate.plan import Plan
+from infer_opt.calibrate.sensitivity import Sensitivity, Trial, measure
+from infer_opt.targets.qdq import write_qdq
+from tests.targets.networks import Network, for_any_host, int8_plan, normal, uniform_feeds
+
+X86 = for_any_host("x86-avx512-vnni")
+IMAGES = uniform_feeds(6, {"x": (1, 8, 8, 8)})
+WEIGHTS = {name: normal(8, 8, 3, 3, seed=seed, scale=0.1) for seed, name in enumerate(("w1", "w2", "w3"))}
+THREE = Network(
+    """net (float[1,8,8,8] x) => (float[] y) {
+        [one] a = Conv<pads=[1,1,1,1]>(x, w1) [r] b = Relu(a) [s] c = Sigmoid(b) [m] d = Mul(b, c)
+        [two] e = Conv<pads=[1,1,1,1]>(d, w2) [sum] f = Add(d, e)
+        [three] g = Conv<pads=[1,1,1,1]>(f, w3) [scores] h = Sigmoid(g) [join] y = Concat<axis=1>(g, h) }""",
+    WEIGHTS,
+)
+
+
+def sensed(model: ir.Model, plan: Plan) -> Sensitivity:
+    """Every group of a plan, alone."""
+    trial = Trial.of(model, list(IMAGES), ir.output_parts(model))
+    return measure(trial, groups(plan), lambda group: write_qdq(model, plan.only(group.regions)))
+
+
+def test_a_convolution_takes_along_what_follows_it_and_a_join_stands_alone(tmp_path: Path) -> None:
+    """SiLU belongs to its Conv; a sum or Concat of two groups to neither."""
+    found = groups(int8_plan(THREE.load(tmp_path), X86, IMAGES))
+    assert [group.regions for group in found] == [
+        ("one", "s", "m"),
+        ("two",),
+        ("sum",),
+        ("three", "scores", "join"),
+    ]
+    assert found[0].name == "one"
+
+
+def test_only_one_group_is_lowered_at_a_time(tmp_path: Path) -> None:
+    """The rest of the plan stays in float, and what was measured alone is what that artifact shows."""
+    model = THREE.load(tmp_path)
+    plan = int8_plan(model, X86, IMAGES)
+    alone = plan.only(("two",))
+    assert [region.name for region, _ in alone.lowered()] == ["two"]
+    found = next(noise for noise in sensed(model, plan).noises if noise.group.name == "two")
+    trial = Trial.of(model, list(IMAGES), ir.output_parts(model))
+    assert found.powers == {error.name: error.noise for error in trial.errors(write_qdq(model, alone))}
+
+
+def test_noise_adds(tmp_path: Path) -> None:
+    """The error of all groups together is predicted to 3 dB, the parts of the joined output apart."""
+    model = THREE.load(tmp_path)
+    plan = int8_plan(model, X86, IMAGES)
+    found = sensed(model, plan)
+    predicted = found.sqnr([noise.group for noise in found.noises])
+    real = Trial.of(model, list(IMAGES), ir.output_parts(model)).errors(write_qdq(model, plan))
+    assert set(predicted) == {"y", "y[0:8]", "y[8:16]"}
+    assert predicted == pytest.approx({error.name: error.sqnr for error in real}, abs=3.0)
+
+
+def test_nothing_lowered_costs_nothing(tmp_path: Path) -> None:
+    """And each group more costs more: the prediction is monotone."""
+    model = THREE.load(tmp_path)
+    found = sensed(model, int8_plan(model, X86, IMAGES))
+    chosen: list[Group] = []
+    before = found.sqnr(chosen)
+    assert set(before.values()) == {200.0}
+    for noise in found.noises:
+        chosen.append(noise.group)
+        now = found.sqnr(chosen)
+        assert all(now[part] <= before[part] for part in now)
+        before = now
+
+
+def test_a_layer_whose_range_is_ruined_by_one_weight_stands_out(tmp_path: Path) -> None:
+    """The group with an outlier is the costliest by far."""
+    outlier = {**WEIGHTS, "w2": WEIGHTS["w2"].copy()}
+    outlier["w2"][:, 0, 0, 0] = 40.0
+    model = Network(THREE.text, outlier).load(tmp_path)
+    found = sensed(model, int8_plan(model, X86, IMAGES))
+    relative = {noise.group.name: noise.powers["y"] / found.signals["y"] for noise in found.noises}
+    assert max(relative, key=lambda name: relative[name]) in {"two", "one"}
+    assert np.isfinite(list(relative.values())).all()

@@ -1,0 +1,52 @@
+"""`infer-opt sensitivity`: the table of parts, for people and as JSON, and what is said where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.hosts import target_here
+
+
+def test_the_table(infer_opt: Callable, fits: Callable) -> None:
+    """Every part by the names of the original, most costly first, with all of them together."""
+    ran = infer_opt("sensitivity", "net.onnx", "--target", target_here(), "--calib", "calib.npz", "--json")
+    fits("sensitivity", ran.json)
+    found = ran.json
+    assert ran.code == 0
+    assert {name for entry in found["groups"] for name in entry["nodes"]} == {
+        "conv",
+        "relu",
+        "pool",
+        "flatten",
+        "head_gemm",
+    }
+    costs = [entry["sqnr_db"]["scores"] for entry in found["groups"]]
+    assert costs == sorted(costs)
+    assert 15 < found["together_db"]["scores"] < costs[0]
+    assert found["samples"] == 8
+
+
+def test_text_for_people(infer_opt: Callable) -> None:
+    """The same on stdout, with the prediction labelled; nothing is written."""
+    before = sorted(Path().iterdir())
+    ran = infer_opt("sensitivity", "net.onnx", "--target", target_here(), "--calib", "calib.npz")
+    assert (ran.code, ran.err) == (0, "")
+    assert "all together (predicted)" in ran.out
+    assert "SQNR in dB (measured, 8 samples), " in ran.out
+    assert f"net.onnx for {target_here()}" in ran.out
+    assert sorted(Path().iterdir()) == before
+
+
+def test_a_device_with_one_precision(infer_opt: Callable) -> None:
+    """One line says why there is nothing to measure."""
+    ran = infer_opt("sensitivity", "net.onnx", "--target", "t4", "--calib", "calib.npz")
+    assert ran.code == 1
+    assert "net.onnx` can run at INT8 on `t4`: the backend writes one precision" in ran.err
+    assert "hint: name a --target whose precisions hold int8" in ran.err
+
+
+def test_samples_are_needed(infer_opt: Callable) -> None:
+    """Random inputs have no ranges that mean anything."""
+    ran = infer_opt("sensitivity", "net.onnx", "--target", target_here())
+    assert (ran.code, "--calib" in ran.err) == (2, True)
