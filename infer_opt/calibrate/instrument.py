@@ -1,7 +1,7 @@
 """A copy of a model that reports on its inner values while it runs, without ever handing them out whole.
 
 Beside each value stand its minimum, maximum and sum, and an evenly spaced subsample of its elements. Run with
-`Runner(lean=True)`, values are freed as the run goes on, so memory does not grow with the number that is watched.
+`Runner(mode="lean")`, values are freed as the run goes on, so memory does not grow with the number that is watched.
 """
 
 from __future__ import annotations

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
+from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import onnxruntime as ort
@@ -30,7 +33,13 @@ _FAULTS = (
 )
 _NODE = re.compile(r"running (?P<op>\w+) node\. Name:'(?P<name>[^']*)' Status Message: (?P<why>.*)", re.DOTALL)
 _UNKNOWN_OPERATOR = "is not a registered function/op"
+_KERNEL = "_kernel_time"  # how onnxruntime's profile ends the name of a kernel's event
+_MICROSECOND = 1e-6
+_WARM_UPS = 2
 _CODE_PLACE = re.compile(r"\S*\.(?:cc|h):\d+ \S+(?: \[[^\]]*\])?\s*")
+
+
+Mode = Literal["fast", "lean", "profiled"]
 
 
 class RunError(InputError):
@@ -46,8 +55,9 @@ class Runner:
         threads: intra-op threads.
         arena: whether memory is kept for the next run; without it, peak memory follows the largest sample only.
         optimized: whether onnxruntime may rewrite the graph.
-        lean: whether values are freed as early as they can be, at some cost in time: nodes run in the order of the
-            graph, and onnxruntime keeps none of them back to convert its layout later.
+        mode: `lean` frees values as early as they can be, at some cost in time: nodes run in the order of the graph,
+            and onnxruntime keeps none of them back to convert its layout later; `profiled` times every kernel, for
+            `kernel_seconds`.
         signed: whether int8 activations stay signed, as on Arm; on x86 onnxruntime makes them uint8 otherwise.
 
     Raises:
@@ -62,7 +72,7 @@ class Runner:
         threads: int = 1,
         arena: bool = True,
         optimized: bool = True,
-        lean: bool = False,
+        mode: Mode = "fast",
         signed: bool = False,
     ) -> None:
         self.what = what
@@ -72,11 +82,15 @@ class Runner:
         options.log_severity_level = 4
         options.enable_cpu_mem_arena = arena
         options.enable_mem_pattern = arena
-        if lean:
+        if mode == "lean":
             options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
         if signed:
             options.add_session_config_entry("session.qdqisint8allowed", "1")
+        if mode == "profiled":
+            self._profile = TemporaryDirectory(prefix="infer-opt-profile-")
+            options.enable_profiling = True
+            options.profile_file_prefix = str(Path(self._profile.name) / "run")
         if not optimized:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         source = str(model) if isinstance(model, Path) else model
@@ -119,12 +133,12 @@ class Runner:
         *,
         threads: int = 1,
         arena: bool = True,
-        lean: bool = False,
+        mode: Mode = "fast",
         signed: bool = False,
     ) -> Runner:
         """A session of a model in memory, which shares its weights; custom operators run as their references."""
         detached = ir.detach(ir.expand_references(model))
-        return cls(detached, what, threads=threads, arena=arena, lean=lean, signed=signed)
+        return cls(detached, what, threads=threads, arena=arena, mode=mode, signed=signed)
 
     def run(
         self, feed: Mapping[str, np.ndarray[Any, Any]], sample: str = "a sample"
@@ -154,6 +168,18 @@ class Runner:
             except _FAULTS as plain:
                 return _reason(plain)
         return _reason(error)
+
+    def kernel_seconds(self, feed: Mapping[str, np.ndarray[Any, Any]], repeats: int) -> dict[str, float]:
+        """Median seconds of each kernel by name, measured over `repeats` runs after two more; only once a session."""
+        for _ in range(_WARM_UPS + repeats):
+            self._session.run(None, dict(feed))
+        profile = Path(self._session.end_profiling())
+        taken: dict[str, list[float]] = defaultdict(list)
+        for event in json.loads(profile.read_text(encoding="utf-8")):
+            if event.get("cat") == "Node" and event["name"].endswith(_KERNEL):
+                taken[event["name"].removesuffix(_KERNEL)].append(event["dur"] * _MICROSECOND)
+        self._profile.cleanup()
+        return {name: float(np.median(times[_WARM_UPS:])) for name, times in taken.items()}
 
     def seconds(self, feed: Mapping[str, np.ndarray[Any, Any]], repeats: int = 1) -> float:
         """Mean wall-clock seconds of one run over `repeats` runs, as measured."""

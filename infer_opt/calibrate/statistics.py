@@ -58,7 +58,7 @@ def collect(
     found = Statistics(values)
     instrumented = instrument(model, values)
     probes, rng = instrumented.probes, np.random.default_rng(seed)
-    runner = Runner.of_model(instrumented.model, "the model", threads=threads, lean=True)
+    runner = Runner.of_model(instrumented.model, "the model", threads=threads, mode="lean")
     inspector = _Inspector(model, threads)
     reported = {name for probe in probes for name in probe.names()}
     for index, feed in enumerate(samples):

@@ -11,7 +11,7 @@ from infer_opt.cli.choices import Json, Plugins, Preprocess, Seed, Shapes, Threa
 from infer_opt.cli.output import facts, listing, write, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from infer_opt.calibrate.sensitivity import Noise
     from infer_opt.compile.sensing import Sensed
@@ -38,7 +38,8 @@ def sensitivity_command(
 
     A part is what would be lowered together: a convolution or matrix product and what follows it in integers. The
     error of each output is measured on a few samples with the kernels of this host, most costly part first, and the
-    error of all parts together is predicted from them: noise adds. Nothing is written.
+    error of all parts together is predicted from them: noise adds. Beside it, how long the part takes in float and at
+    INT8, where the latency of this host counts for the profile. Nothing is written.
     """
     from infer_opt import ir
     from infer_opt.cli.progress import progress
@@ -65,11 +66,18 @@ def sensitivity_command(
         return
     parts = list(table["together_db"])
     rows = [
-        (entry["name"], str(len(entry["regions"])), *(_decibels(entry["sqnr_db"][part]) for part in parts))
+        (
+            entry["name"],
+            str(len(entry["regions"])),
+            *(_decibels(entry["sqnr_db"][part]) for part in parts),
+            *map(_microseconds, entry["milliseconds"] or ()),
+        )
         for entry in table["groups"]
     ]
     together = ("all together (predicted)", "", *(_decibels(table["together_db"][part]) for part in parts))
-    listing(("part", "regions", *parts), [*rows, together], numbers=range(1, 2 + len(parts)))
+    times = ("float us", "INT8 us") if table["unmeasured"] is None else ()
+    header = ("part", "regions", *parts, *times)
+    listing(header, [*rows, together + ("",) * len(times)], numbers=range(1, len(header)))
     write("")
     facts(_notes(table), title=f"SQNR in dB (measured, {table['samples']} samples), {model} for {table['target']}")
 
@@ -89,6 +97,7 @@ def _table(sensed: Sensed, request: Any) -> dict[str, Any]:
             "regions": list(group.regions),
             "nodes": [name for region in group.regions for name in regions[region].origin],
             "sqnr_db": {part: sqnr_db(signal, noise.powers[part]) for part, signal in sensitivity.signals.items()},
+            "milliseconds": _milliseconds(sensed, group.regions),
         }
 
     kept = [region for region in sensed.plan.regions if sensed.plan.choices[region.name].precision == region.own]
@@ -99,17 +108,29 @@ def _table(sensed: Sensed, request: Any) -> dict[str, Any]:
         "samples": sensed.samples,
         "groups": [entry(noise) for noise in sorted(sensitivity.noises, key=lambda noise: -noise.powers[weakest])],
         "together_db": together,
+        "unmeasured": sensed.unmeasured,
         "kept": [{"name": region.name, "reason": sensed.plan.choices[region.name].reason} for region in kept],
     }
 
 
+def _milliseconds(sensed: Sensed, regions: Sequence[str]) -> list[float] | None:
+    if sensed.times is None:
+        return None
+    return [1e3 * sum(times.regions.get(region, 0.0) for region in regions) for times in sensed.times]
+
+
 def _notes(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "latency", table["unmeasured"] or "measured kernel by kernel on this host, all parts at INT8 together"
     yield "parts", f"{len(table['groups'])}, of {sum(len(entry['regions']) for entry in table['groups'])} regions"
     reasons: dict[str, int] = {}
     for entry in table["kept"]:
         reasons[entry["reason"]] = reasons.get(entry["reason"], 0) + 1
     for reason, count in sorted(reasons.items(), key=lambda item: -item[1]):
         yield "kept in float", f"{count} regions: {reason}"
+
+
+def _microseconds(milliseconds: float) -> str:
+    return f"{1e3 * milliseconds:.0f}"
 
 
 def _decibels(value: float) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from infer_opt import ir, targets
 from infer_opt.calibrate.feeding import feeding
 from infer_opt.calibrate.grouping import groups
-from infer_opt.calibrate.planner import integer_plan, watched_values
+from infer_opt.calibrate.kernel_times import region_times
+from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
 from infer_opt.calibrate.progress import Silent, Stages
 from infer_opt.calibrate.sensitivity import Trial, measure
 from infer_opt.calibrate.statistics import collect
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from infer_opt.calibrate.grouping import Group
+    from infer_opt.calibrate.kernel_times import RegionTimes
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.progress import Progress
     from infer_opt.calibrate.sample_set import SampleSet
@@ -41,11 +43,16 @@ class Sensed:
     Args:
         plan: every region that may be lowered is.
         samples: how many were run for each group.
+        times: of every region in float, and where all that may be lowered is; None where this host's latency does not
+            count.
+        unmeasured: why not, or None.
     """
 
     plan: Plan
     sensitivity: Sensitivity
     samples: int
+    times: tuple[RegionTimes, RegionTimes] | None
+    unmeasured: str | None
 
 
 def sense(request: Request, progress: Progress | None = None) -> Sensed:
@@ -92,7 +99,17 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
 
     with stages("sensitivity", len(together)) as advance:
         sensitivity = measure(trial, together, alone, advance=advance)
-    return Sensed(plan, sensitivity, len(trial.feeds))
+    unmeasured = target.timed_here()
+    times = None if unmeasured else _times(target, model, plan, trial)
+    return Sensed(plan, sensitivity, len(trial.feeds), times, unmeasured)
+
+
+def _times(target: Target, model: ir.Model, plan: Plan, trial: Trial) -> tuple[RegionTimes, RegionTimes]:
+    in_float, lowered = (
+        region_times(model, each, target.rehearse(model, each), trial.feeds[0], trial.threads)
+        for each in (float_plan(plan.regions), plan)
+    )
+    return in_float, lowered
 
 
 def _spread(samples: SampleSet) -> Sequence[Mapping[str, np.ndarray]]:

@@ -25,6 +25,8 @@ def test_the_table(infer_opt: Callable, fits: Callable) -> None:
     assert costs == sorted(costs)
     assert 15 < found["together_db"]["scores"] < costs[0]
     assert found["samples"] == 8
+    assert found["unmeasured"] is None
+    assert all(0 < entry["milliseconds"][0] < 1000 for entry in found["groups"])
 
 
 def test_text_for_people(infer_opt: Callable) -> None:
@@ -44,6 +46,16 @@ def test_a_device_with_one_precision(infer_opt: Callable) -> None:
     assert ran.code == 1
     assert "net.onnx` can run at INT8 on `t4`: the backend writes one precision" in ran.err
     assert "hint: name a --target whose precisions hold int8" in ran.err
+
+
+def test_a_device_that_this_host_is_not(infer_opt: Callable, fits: Callable) -> None:
+    """Errors are measured all the same; latency is not, and the table says why."""
+    ran = infer_opt("sensitivity", "net.onnx", "--target", "arm-a78", "--calib", "calib.npz", "--json")
+    fits("sensitivity", ran.json)
+    assert ran.json["unmeasured"].startswith("the profile is for aarch64, this host is ")
+    assert {entry["milliseconds"] for entry in ran.json["groups"]} == {None}
+    text = infer_opt("sensitivity", "net.onnx", "--target", "arm-a78", "--calib", "calib.npz").out
+    assert "float us" not in text
 
 
 def test_samples_are_needed(infer_opt: Callable) -> None:

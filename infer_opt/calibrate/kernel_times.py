@@ -1,0 +1,86 @@
+"""How long each region takes on this host: the times of onnxruntime's kernels, told apart by the names it gives them.
+
+onnxruntime fuses and converts nodes when it loads a model, and names what it makes after the node or the value that it
+stands for: `conv_token_3`, `relu_out_nchwc`, `x_quantized_node`. What has a name of no origin (`BiasGelu`) counts for
+no region.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from infer_opt.calibrate.runner import Runner
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from infer_opt import ir
+    from infer_opt.calibrate.plan import Plan
+
+__all__ = ["RegionTimes", "region_times"]
+
+_RUNS = 12
+_SUFFIX = re.compile(r"(?:_nchwc|_token_\d+|_quant|_(?:de)?quantized(?:_node)?|_node|_d?q)$")
+
+
+@dataclass(frozen=True)
+class RegionTimes:
+    """Measured seconds of one run.
+
+    Args:
+        regions: by name; a quantizer counts for the region that writes its value in integers, or else reads it so.
+        other: of kernels that belong to no region.
+    """
+
+    regions: Mapping[str, float]
+    other: float
+
+
+def region_times(
+    model: ir.Model, plan: Plan, rehearsed: ir.Model, feed: Mapping[str, np.ndarray], threads: int = 1
+) -> RegionTimes:
+    """Profile a few runs and give each kernel's median time to its region.
+
+    Args:
+        model: whose nodes the plan names.
+        rehearsed: what the backend makes of the model and the plan.
+    """
+    owners = _owners(model, plan)
+    runner = Runner.of_model(rehearsed, "the model", threads=threads, mode="profiled")
+    times: dict[str, float] = defaultdict(float)
+    other = 0.0
+    for kernel, seconds in runner.kernel_seconds(feed, _RUNS).items():
+        region = _owner(kernel, owners)
+        if region is None:
+            other += seconds
+        else:
+            times[region] += seconds
+    return RegionTimes(dict(times), other)
+
+
+def _owners(model: ir.Model, plan: Plan) -> dict[str, str]:
+    """Region by the names of its nodes, of the values they make, and of those that it reads in integers."""
+    nodes = {str(node.name): node for node in model.graph}
+    owners: dict[str, str] = {}
+    for region, scheme in plan.lowered():
+        owners |= dict.fromkeys((value for value in scheme.reads if value not in owners), region.name)
+    for region in plan.regions:
+        for name in region.nodes:
+            owners |= dict.fromkeys((str(value.name) for value in nodes[name].outputs), region.name)
+    for region in plan.regions:  # last: a node's own name counts before a value's
+        owners |= dict.fromkeys(region.nodes, region.name)
+    return owners
+
+
+def _owner(kernel: str, owners: Mapping[str, str]) -> str | None:
+    while kernel not in owners:
+        shorter = _SUFFIX.sub("", kernel)
+        if shorter == kernel:
+            return None
+        kernel = shorter
+    return owners[kernel]

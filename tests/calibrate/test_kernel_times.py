@@ -1,0 +1,46 @@
+"""Times of regions: onnxruntime's kernels find back to the nodes they were made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infer_opt import ir
+from infer_opt.calibrate.kernel_times import RegionTimes, region_times
+from infer_opt.calibrate.plan import Plan
+from infer_opt.calibrate.planner import float_plan
+from infer_opt.targets.qdq import write_qdq
+from tests.targets.networks import Network, for_any_host, int8_plan, normal, uniform_feeds
+
+X86 = for_any_host("x86-avx512-vnni")
+IMAGES = uniform_feeds(2, {"x": (1, 16, 32, 32)})
+NETWORK = Network(
+    """net (float[1,16,32,32] x) => (float[] y) {
+        [one] a = Conv<pads=[1,1,1,1]>(x, w1) [act] b = Relu(a)
+        [two] c = Conv<pads=[1,1,1,1]>(b, w2) [sum] d = Add(b, c) [soft] y = Softmax<axis=1>(d) }""",
+    {name: normal(16, 16, 3, 3, seed=seed, scale=0.1) for seed, name in enumerate(("w1", "w2"))},
+)
+
+
+def timed(model: ir.Model, plan: Plan) -> RegionTimes:
+    """What the plan's kernels take on one of the images."""
+    return region_times(model, plan, write_qdq(model, plan), next(iter(IMAGES)))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_every_region_has_its_kernels(tmp_path: Path, precision: str) -> None:
+    """In float, where onnxruntime changes the layout and fuses activations, and in integers."""
+    model = NETWORK.load(tmp_path)
+    plan = int8_plan(model, X86, IMAGES)
+    found = timed(model, plan if precision == "int8" else float_plan(plan.regions))
+    assert {"one", "two", "soft"} <= set(found.regions) <= {region.name for region in plan.regions}
+    assert all(0 < seconds < 1 for seconds in found.regions.values())
+    assert found.other < 0.5 * sum(found.regions.values())
+
+
+def test_a_convolution_outweighs_a_sum(tmp_path: Path) -> None:
+    """By far: 2.4 million multiply-adds against 16 thousand additions."""
+    model = NETWORK.load(tmp_path)
+    found = timed(model, float_plan(int8_plan(model, X86, IMAGES).regions))
+    assert found.regions["two"] > found.regions.get("sum", 0.0)
