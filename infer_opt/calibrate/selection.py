@@ -1,0 +1,107 @@
+"""Which groups to lower: the fastest choice whose predicted error stays inside a budget, exactly.
+
+Noise powers add, and so do times, but for the boundaries: where of two groups that hand on a value only one is in
+integers, the value is quantized or dequantized in between. With x = 1 for a lowered group and y = 1 for a boundary,
+
+    minimise    sum over groups (seconds lowered - seconds in float) x  +  sum over boundaries (seconds) y
+    subject to  y >= x_a - x_b,  y >= x_b - x_a       for the groups a and b on both sides
+                sum over groups (noise) x <= limit    for every part of the outputs
+
+which is a mixed-integer linear program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import lil_matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from infer_opt.calibrate.grouping import Group
+    from infer_opt.calibrate.sensitivity import Sensitivity
+
+__all__ = ["Boundary", "select"]
+
+_SECONDS = 5.0  # for the search; a few hundred groups take some hundredths
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A value that one group hands on to another.
+
+    Args:
+        seconds: what turning it from integers to float, or back, costs.
+    """
+
+    before: Group
+    after: Group
+    seconds: float
+
+
+def select(
+    sensitivity: Sensitivity, gains: Mapping[Group, float], boundaries: Sequence[Boundary], least_db: float | None
+) -> tuple[Group, ...]:
+    """The groups to lower.
+
+    Args:
+        gains: seconds that a group saves when it is lowered; negative where it loses.
+        least_db: SQNR that every part of the outputs has to keep by the prediction, or None for no limit.
+
+    Returns:
+        the fastest choice, in the order of the graph.
+    """
+    groups = [noise.group for noise in sensitivity.noises]
+    place = {group: index for index, group in enumerate(groups)}
+    edges = [edge for edge in boundaries if edge.before in place and edge.after in place]
+    costs = np.array([-gains[group] for group in groups] + [edge.seconds for edge in edges])
+    constraints = [_crossed(edges, place, len(costs))] if edges else []
+    if least_db is not None:
+        constraints.append(_quiet(sensitivity, least_db, len(costs)))
+    integrality = np.array([1] * len(groups) + [0] * len(edges))
+    found = milp(
+        costs * _scale(costs),
+        integrality=integrality,
+        bounds=Bounds(0, 1),
+        constraints=constraints,
+        options={"time_limit": _SECONDS},
+    )
+    if found.x is None:  # nothing lowered is always allowed: the solver ran out of time before it saw that
+        return ()
+    return tuple(group for group, chosen in zip(groups, found.x, strict=False) if chosen > 0.5)
+
+
+def _scale(costs: np.ndarray) -> float:
+    """So that the largest is 1: the solver's tolerances are absolute."""
+    largest = float(np.abs(costs).max(initial=0.0))
+    return 1.0 / largest if largest else 1.0
+
+
+def _crossed(edges: Sequence[Boundary], place: Mapping[Group, int], count: int) -> LinearConstraint:
+    """Twice a row for each boundary: x_a - x_b - y <= 0, and the other way round."""
+    rows = lil_matrix((2 * len(edges), count))
+    first = count - len(edges)
+    for index, edge in enumerate(edges):
+        for row, sign in ((2 * index, 1), (2 * index + 1, -1)):
+            rows[row, place[edge.before]] = sign
+            rows[row, place[edge.after]] = -sign
+            rows[row, first + index] = -1
+    return LinearConstraint(rows.tocsr(), -np.inf, 0)
+
+
+def _quiet(sensitivity: Sensitivity, least_db: float, count: int) -> LinearConstraint:
+    """A row for each part with a signal: its noises as shares of what is allowed add up to 1 at most."""
+    parts = [part for part, signal in sensitivity.signals.items() if signal > 0.0]
+    rows = np.zeros((len(parts), count))
+    for row, part in enumerate(parts):
+        allowed = sensitivity.signals[part] * 10 ** (-least_db / 10)
+        shares = np.array([noise.powers[part] for noise in sensitivity.noises]) / allowed
+        rows[row, : len(shares)] = np.minimum(np.nan_to_num(shares, nan=_TOO_MUCH, posinf=_TOO_MUCH), _TOO_MUCH)
+    return LinearConstraint(rows, -np.inf, 1)
+
+
+_TOO_MUCH = 1e3  # of a share: far over 1, and nothing that a solver chokes on
