@@ -12,6 +12,9 @@ which is a mixed-integer linear program.
 
 from __future__ import annotations
 
+import os
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +23,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import lil_matrix
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from infer_opt.calibrate.grouping import Group
     from infer_opt.calibrate.sensitivity import Sensitivity
@@ -63,16 +66,32 @@ def select(
     if least_db is not None:
         constraints.append(_quiet(sensitivity, least_db, len(costs)))
     integrality = np.array([1] * len(groups) + [0] * len(edges))
-    found = milp(
-        costs * _scale(costs),
-        integrality=integrality,
-        bounds=Bounds(0, 1),
-        constraints=constraints,
-        options={"time_limit": _SECONDS},
-    )
+    with _silent():
+        found = milp(
+            costs * _scale(costs),
+            integrality=integrality,
+            bounds=Bounds(0, 1),
+            constraints=constraints,
+            options={"time_limit": _SECONDS},
+        )
     if found.x is None:  # nothing lowered is always allowed: the solver ran out of time before it saw that
         return ()
     return tuple(group for group, chosen in zip(groups, found.x, strict=False) if chosen > 0.5)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """HiGHS writes lines of its own development to the file behind stdout, where this program puts its answer."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _scale(costs: np.ndarray) -> float:
