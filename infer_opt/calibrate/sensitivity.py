@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from infer_opt import ir
 from infer_opt.calibrate.metrics import sqnr_db
 from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.verification import Errors
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from infer_opt import ir
     from infer_opt.calibrate.grouping import Group
     from infer_opt.calibrate.metrics import OutputError
+    from infer_opt.calibrate.sample_set import SampleSet
 
 __all__ = ["Noise", "Sensitivity", "Trial", "measure"]
+
+
+_MOST_SAMPLES = 8
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,13 @@ class Trial:
     outputs: Sequence[Mapping[str, np.ndarray]]
     parts: Mapping[str, ir.Parts]
     threads: int = 1
+
+    @classmethod
+    def of_samples(cls, model: ir.Model, samples: SampleSet, threads: int) -> Trial:
+        """A few samples from all over a set: the noise of one layer hardly differs from sample to sample."""
+        step = max(1, len(samples) // _MOST_SAMPLES)
+        feeds = [feed for index, feed in enumerate(samples) if index % step == 0]
+        return cls.of(model, feeds[:_MOST_SAMPLES], ir.output_parts(model), threads)
 
     @classmethod
     def of(

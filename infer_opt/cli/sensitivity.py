@@ -11,10 +11,10 @@ from infer_opt.cli.choices import Json, Plugins, Preprocess, Seed, Shapes, Threa
 from infer_opt.cli.output import facts, listing, write, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
+    from infer_opt.calibrate.sensing import Sensed
     from infer_opt.calibrate.sensitivity import Noise
-    from infer_opt.compile.sensing import Sensed
 
 __all__ = ["sensitivity_command"]
 
@@ -97,7 +97,7 @@ def _table(sensed: Sensed, request: Any) -> dict[str, Any]:
             "regions": list(group.regions),
             "nodes": [name for region in group.regions for name in regions[region].origin],
             "sqnr_db": {part: sqnr_db(signal, noise.powers[part]) for part, signal in sensitivity.signals.items()},
-            "milliseconds": _milliseconds(sensed, group.regions),
+            "milliseconds": None if (times := sensed.seconds(group)) is None else [1e3 * time for time in times],
         }
 
     kept = [region for region in sensed.plan.regions if sensed.plan.choices[region.name].precision == region.own]
@@ -111,12 +111,6 @@ def _table(sensed: Sensed, request: Any) -> dict[str, Any]:
         "unmeasured": sensed.unmeasured,
         "kept": [{"name": region.name, "reason": sensed.plan.choices[region.name].reason} for region in kept],
     }
-
-
-def _milliseconds(sensed: Sensed, regions: Sequence[str]) -> list[float] | None:
-    if sensed.times is None:
-        return None
-    return [1e3 * sum(times.regions.get(region, 0.0) for region in regions) for times in sensed.times]
 
 
 def _notes(table: dict[str, Any]) -> Iterator[tuple[str, str]]:

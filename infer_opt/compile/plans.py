@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from infer_opt.calibrate.mixing import mixed_plans
 from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
+from infer_opt.calibrate.sensing import sense_plan
+from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
 from infer_opt.errors import InputError
 
@@ -51,7 +54,13 @@ def plans(
     with stages("plan"):
         quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges)
     notes = [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
-    return ([quantized] if order.int8 else [unchanged, quantized]), notes
+    if order.int8:
+        return [quantized], notes
+    trial = Trial.of_samples(model, samples.calibration, request.thread_count)
+    sensed = sense_plan(target, model, quantized, trial, stages)
+    with stages("plan"):
+        mixed = mixed_plans(model, sensed)
+    return [unchanged, quantized, *mixed], notes
 
 
 def _check_order(request: Request, order: Order, regions: Sequence[Region]) -> None:

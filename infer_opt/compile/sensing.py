@@ -2,57 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
 from infer_opt.calibrate.feeding import feeding
-from infer_opt.calibrate.grouping import groups
-from infer_opt.calibrate.kernel_times import region_times
-from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
+from infer_opt.calibrate.planner import integer_plan, watched_values
 from infer_opt.calibrate.progress import Silent, Stages
-from infer_opt.calibrate.sensitivity import Trial, measure
+from infer_opt.calibrate.sensing import sense_plan
+from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
 from infer_opt.compile.optimise import legalized
 from infer_opt.compile.request import Order
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy as np
-
-    from infer_opt.calibrate.grouping import Group
-    from infer_opt.calibrate.kernel_times import RegionTimes
-    from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.progress import Progress
-    from infer_opt.calibrate.sample_set import SampleSet
-    from infer_opt.calibrate.sensitivity import Sensitivity
+    from infer_opt.calibrate.sensing import Sensed
     from infer_opt.calibrate.target import Target
     from infer_opt.compile.request import Request
 
-__all__ = ["Sensed", "sense"]
-
-_MOST_SAMPLES = 8  # noise of one layer hardly differs from sample to sample
-
-
-@dataclass(frozen=True)
-class Sensed:
-    """What was found out.
-
-    Args:
-        plan: every region that may be lowered is.
-        samples: how many were run for each group.
-        times: of every region in float, and where all that may be lowered is; None where this host's latency does not
-            count.
-        unmeasured: why not, or None.
-    """
-
-    plan: Plan
-    sensitivity: Sensitivity
-    samples: int
-    times: tuple[RegionTimes, RegionTimes] | None
-    unmeasured: str | None
+__all__ = ["sense"]
 
 
 def sense(request: Request, progress: Progress | None = None) -> Sensed:
@@ -91,28 +60,4 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
             advance=advance,
         )
     plan = integer_plan(model, regions, found.sketches, order.quantize.ranges)
-    together = groups(plan)
-    trial = Trial.of(model, _spread(samples), ir.output_parts(source), request.thread_count)
-
-    def alone(group: Group) -> ir.Model:
-        return target.rehearse(model, plan.only(group.regions))
-
-    with stages("sensitivity", len(together)) as advance:
-        sensitivity = measure(trial, together, alone, advance=advance)
-    unmeasured = target.timed_here()
-    times = None if unmeasured else _times(target, model, plan, trial)
-    return Sensed(plan, sensitivity, len(trial.feeds), times, unmeasured)
-
-
-def _times(target: Target, model: ir.Model, plan: Plan, trial: Trial) -> tuple[RegionTimes, RegionTimes]:
-    in_float, lowered = (
-        region_times(model, each, target.rehearse(model, each), trial.feeds[0], trial.threads)
-        for each in (float_plan(plan.regions), plan)
-    )
-    return in_float, lowered
-
-
-def _spread(samples: SampleSet) -> Sequence[Mapping[str, np.ndarray]]:
-    """A few samples from all over the set."""
-    step = max(1, len(samples) // _MOST_SAMPLES)
-    return [feed for index, feed in enumerate(samples) if index % step == 0][:_MOST_SAMPLES]
+    return sense_plan(target, model, plan, Trial.of_samples(model, samples, request.thread_count), stages)

@@ -1,0 +1,93 @@
+"""Mixed plans: for a few errors, the fastest choice of groups that keeps them by the prediction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from infer_opt import ir
+from infer_opt.calibrate.metrics import sqnr_db
+from infer_opt.calibrate.plan import Choice
+from infer_opt.calibrate.selection import Boundary, select
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from infer_opt.calibrate.grouping import Group
+    from infer_opt.calibrate.plan import Plan
+    from infer_opt.calibrate.sensing import Sensed
+
+__all__ = ["mixed_plans"]
+
+_LEVELS = (None, 20.0, 32.0)  # dB that every part keeps: no limit; what scores need; what other numbers need, and spare
+_BOUNDARY_SECONDS = 4e-10  # an element: 30 us to quantize 150,528, and as much to turn them back (measured, AVX-512)
+
+
+def mixed_plans(model: ir.Model, sensed: Sensed) -> list[Plan]:
+    """Plans between all in float and all that may be lowered, each once, the fastest by the prediction first."""
+    gains = _gains(model, sensed)
+    boundaries = _boundaries(model, sensed)
+    every = tuple(noise.group for noise in sensed.sensitivity.noises)
+    found: dict[tuple[Group, ...], Plan] = {}
+    for level in _LEVELS:
+        chosen = select(sensed.sensitivity, gains, boundaries, level)
+        if chosen not in {(), every, *found}:
+            found[chosen] = _mixed(sensed, chosen, "mixed" if level is None else f"mixed-{level:g}db")
+    return list(found.values())
+
+
+def _gains(model: ir.Model, sensed: Sensed) -> dict[Group, float]:
+    """Seconds that each group saves; where nothing was timed, the weights that it makes smaller stand for them."""
+    held = {
+        name: sum(ir.elements(model.graph.initializers[site.value]) or 0 for site in scheme.weights)
+        for name, scheme in ((region.name, scheme) for region, scheme in sensed.plan.lowered())
+    }
+    gains: dict[Group, float] = {}
+    for noise in sensed.sensitivity.noises:
+        times = sensed.seconds(noise.group)
+        smaller = 1e-12 * (1 + sum(held[name] for name in noise.group.regions))
+        gains[noise.group] = smaller if times is None else times[0] - times[1]
+    return gains
+
+
+def _boundaries(model: ir.Model, sensed: Sensed) -> list[Boundary]:
+    """None where nothing was timed: sizes of weights cannot be weighed against them."""
+    if sensed.times is None:
+        return []
+    values = {str(value.name): value for node in model.graph for value in node.outputs}
+    group_of = {name: noise.group for noise in sensed.sensitivity.noises for name in noise.group.regions}
+    makers = {value: group_of[region.name] for region, scheme in sensed.plan.lowered() for value in scheme.writes}
+    return [
+        Boundary(makers[value], group_of[region.name], _BOUNDARY_SECONDS * (ir.elements(values[value]) or 0))
+        for region, scheme in sensed.plan.lowered()
+        for value in scheme.reads
+        if value in makers and makers[value] is not group_of[region.name]
+    ]
+
+
+def _mixed(sensed: Sensed, chosen: Sequence[Group], name: str) -> Plan:
+    """The plan with only these groups lowered, and in words what the others would have cost and gained."""
+    lowered = {region for group in chosen for region in group.regions}
+    reasons = {
+        region: Choice("fp32", _why_not(sensed, noise.group))
+        for noise in sensed.sensitivity.noises
+        for region in noise.group.regions
+    }
+    plan = sensed.plan.only(lowered)
+    choices = {
+        region: reasons.get(region, sensed.plan.choices[region]) if region not in lowered else choice
+        for region, choice in plan.choices.items()
+    }
+    return replace(plan, name=name, choices=choices)
+
+
+def _why_not(sensed: Sensed, group: Group) -> str:
+    noise = next(each for each in sensed.sensitivity.noises if each.group == group)
+    signals = sensed.sensitivity.signals
+    weakest = min(signals, key=lambda part: sqnr_db(signals[part], noise.powers[part]))
+    error = f"INT8 alone leaves {sqnr_db(signals[weakest], noise.powers[weakest]):.1f} dB at `{weakest}`"
+    times = sensed.seconds(group)
+    if times is None:
+        return error
+    change = 1e6 * (times[0] - times[1])
+    return f"{error} and {'saves' if change >= 0 else 'loses'} {abs(change):.0f} us (measured)"

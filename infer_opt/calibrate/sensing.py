@@ -1,0 +1,70 @@
+"""What lowering each part of a model costs and gains, measured: its error alone, and the times of its kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from infer_opt.calibrate.grouping import groups
+from infer_opt.calibrate.kernel_times import region_times
+from infer_opt.calibrate.planner import float_plan
+from infer_opt.calibrate.sensitivity import measure
+
+if TYPE_CHECKING:
+    from infer_opt import ir
+    from infer_opt.calibrate.grouping import Group
+    from infer_opt.calibrate.kernel_times import RegionTimes
+    from infer_opt.calibrate.plan import Plan
+    from infer_opt.calibrate.progress import Stages
+    from infer_opt.calibrate.sensitivity import Sensitivity, Trial
+    from infer_opt.calibrate.target import Target
+
+__all__ = ["Sensed", "sense_plan"]
+
+
+@dataclass(frozen=True)
+class Sensed:
+    """What lowering each group of a plan costs and gains.
+
+    Args:
+        plan: every region that may be lowered is.
+        samples: how many were run for each group.
+        times: of every region in float, and where all that may be lowered is; None where this host's latency does not
+            count.
+        unmeasured: why not, or None.
+    """
+
+    plan: Plan
+    sensitivity: Sensitivity
+    samples: int
+    times: tuple[RegionTimes, RegionTimes] | None
+    unmeasured: str | None
+
+    def seconds(self, group: Group) -> tuple[float, float] | None:
+        """Measured time of a group's kernels in float, and lowered."""
+        if self.times is None:
+            return None
+        before, after = (sum(each.regions.get(name, 0.0) for name in group.regions) for each in self.times)
+        return before, after
+
+
+def sense_plan(target: Target, model: ir.Model, plan: Plan, trial: Trial, stages: Stages) -> Sensed:
+    """Measure every group of a plan alone, and the times of all."""
+
+    def alone(group: Group) -> ir.Model:
+        return target.rehearse(model, plan.only(group.regions))
+
+    together = groups(plan)
+    with stages("sensitivity", len(together)) as advance:
+        sensitivity = measure(trial, together, alone, advance=advance)
+        unmeasured = target.timed_here()
+        times = None if unmeasured else _times(target, model, plan, trial)
+    return Sensed(plan, sensitivity, len(trial.feeds), times, unmeasured)
+
+
+def _times(target: Target, model: ir.Model, plan: Plan, trial: Trial) -> tuple[RegionTimes, RegionTimes]:
+    in_float, lowered = (
+        region_times(model, each, target.rehearse(model, each), trial.feeds[0], trial.threads)
+        for each in (float_plan(plan.regions), plan)
+    )
+    return in_float, lowered
