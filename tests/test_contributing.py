@@ -28,7 +28,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / found[1]).write_text(found.string, encoding="utf-8")
     fuse = root / "infer_opt" / "passes" / "fuse.py"
     text = fuse.read_text(encoding="utf-8")
-    added = "from infer_opt.passes.rewrites.factors import FACTOR_RULES\n\nRULES = (\n    *FACTOR_RULES,\n"
+    added = "from infer_opt.passes.rewrites.linear.factors import FACTOR_RULES\n\nRULES = (\n    *FACTOR_RULES,\n"
     assert text.count("\nRULES = (\n") == 1
     fuse.write_text(text.replace("\nRULES = (\n", f"\n{added}"), encoding="utf-8")
     return root

@@ -13,26 +13,37 @@ from infer_opt.calibrate.selection import Boundary, select
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from infer_opt.calibrate.budget import Budget
     from infer_opt.calibrate.grouping import Group
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.sensing import Sensed
 
 __all__ = ["mixed_plans"]
 
-_LEVELS = (None, 20.0, 32.0)  # dB that every part keeps: no limit; what scores need; what other numbers need, and spare
+_LEVELS = (
+    20.0,
+    32.0,
+)  # dB that every part keeps, where no limit is stated: what scores need, and what other numbers do
+_SPARE_DB = 2.0  # above a stated limit: what the prediction may be off
 _BOUNDARY_SECONDS = 4e-10  # an element: 30 us to quantize 150,528, and as much to turn them back (measured, AVX-512)
 
 
-def mixed_plans(model: ir.Model, sensed: Sensed) -> list[Plan]:
-    """Plans between all in float and all that may be lowered, each once, the fastest by the prediction first."""
+def mixed_plans(model: ir.Model, sensed: Sensed, budget: Budget) -> list[Plan]:
+    """Plans between all in float and all that may be lowered, each once.
+
+    Args:
+        budget: what the user stated; its SQNR is the error that a plan has to keep.
+    """
+    stated = budget.min_sqnr
+    levels = _LEVELS if stated is None else (stated + _SPARE_DB, stated + 3 * _SPARE_DB)
     gains = _gains(model, sensed)
     boundaries = _boundaries(model, sensed)
     every = tuple(noise.group for noise in sensed.sensitivity.noises)
     found: dict[tuple[Group, ...], Plan] = {}
-    for level in _LEVELS:
+    for level in levels:
         chosen = select(sensed.sensitivity, gains, boundaries, level)
         if chosen not in {(), every, *found}:
-            found[chosen] = _mixed(sensed, chosen, "mixed" if level is None else f"mixed-{level:g}db")
+            found[chosen] = _mixed(sensed, chosen, f"mixed-{level:g}db")
     return list(found.values())
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from infer_opt import ir, targets
+from infer_opt.calibrate.budget import Budget
 from infer_opt.calibrate.mixing import mixed_plans
 from infer_opt.calibrate.progress import Silent, Stages
 from infer_opt.calibrate.sensing import Sensed, sense_plan
@@ -40,10 +41,10 @@ def sensed(folder: Path, device: Profile, scale: float = 1.0) -> tuple[ir.Model,
 def test_what_ruins_the_output_stays_in_float(tmp_path: Path, device: Profile) -> None:
     """Each plan keeps, by the prediction and for real, the error in its name; the reason names error and gain."""
     model, found = sensed(tmp_path, device)
-    plans = {plan.name: plan for plan in mixed_plans(model, found)}
+    plans = {plan.name: plan for plan in mixed_plans(model, found, Budget())}
     assert "mixed-20db" in plans
     for name, plan in plans.items():
-        wanted = float(name.removeprefix("mixed-").removesuffix("db") if "-" in name else -100)
+        wanted = float(name.removeprefix("mixed-").removesuffix("db"))
         [error] = Trial.of_samples(model, IMAGES, 1).errors(targets.create(device).rehearse(model, plan))
         assert error.sqnr > wanted - 3
     kept = plans["mixed-20db"].choices["two"]
@@ -56,4 +57,4 @@ def test_where_everything_is_quiet_there_is_nothing_between(tmp_path: Path) -> N
     """Without times, every group gains; with errors that fit, all are lowered, and that plan is there already."""
     model, found = sensed(tmp_path, ARM)
     silent = replace(found, sensitivity=replace(found.sensitivity, signals={"y": 1e12}))
-    assert mixed_plans(model, silent) == []
+    assert mixed_plans(model, silent, Budget(min_sqnr=20)) == []
