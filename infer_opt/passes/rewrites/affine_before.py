@@ -62,7 +62,8 @@ class BatchNormBeforeLinear(Rule):
     def check(self, match: Match) -> Facts:
         scale, shift = normalising(match.node("normal"))
         linear = _alone(match.root)
-        if _inputs(linear) != len(scale):
+        # Transposed, axis 1 of the input counts the rows of the result, which may be as many as are summed.
+        if ir.attribute(linear.node, "transA", 0) or _inputs(linear) != len(scale):
             raise Decline(f"BatchNormalization normalises other channels than those that `{match.root.name}` sums")
         with np.errstate(all="ignore"):  # what is not finite is declined
             return linear, *_absorbed(linear, scale, shift)
