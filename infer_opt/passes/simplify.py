@@ -10,10 +10,8 @@ from infer_opt.errors import UsageError
 from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
 from infer_opt.passes.engine.fixpoint import until_settled
 from infer_opt.passes.engine.rules import apply_rules
-from infer_opt.passes.rewrites.arithmetic import CANCELLING_RULES
 from infer_opt.passes.rewrites.branches import take_constant_branches
 from infer_opt.passes.rewrites.casts import shorten_cast_chains
-from infer_opt.passes.rewrites.clamps import CLAMP_RULES
 from infer_opt.passes.rewrites.concats import flatten_concats, undo_splits
 from infer_opt.passes.rewrites.constant_nodes import lift_constant_nodes
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
@@ -21,20 +19,19 @@ from infer_opt.passes.rewrites.dead_outputs import remove_dead_outputs
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
 from infer_opt.passes.rewrites.dynamic_shapes import settle_shapes
 from infer_opt.passes.rewrites.folding import fold_constants
+from infer_opt.passes.rewrites.joining import JOINING_RULES
 from infer_opt.passes.rewrites.layout import move_transposes
 from infer_opt.passes.rewrites.loops import write_short_loops_out
 from infer_opt.passes.rewrites.no_ops import remove_no_ops
 from infer_opt.passes.rewrites.reshapes import merge_reshapes
-from infer_opt.passes.rewrites.slices import SLICE_RULES
 from infer_opt.passes.rewrites.transposes import merge_transposes
-from infer_opt.passes.rewrites.unsqueezes import UNSQUEEZE_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = ["RULES", "Simplify"]
 
-RULES = (*CANCELLING_RULES, *CLAMP_RULES, *SLICE_RULES, *UNSQUEEZE_RULES)
+RULES = JOINING_RULES
 
 
 @dataclass(frozen=True)
