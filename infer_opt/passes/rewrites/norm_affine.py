@@ -88,9 +88,9 @@ class GroupNorm(Rule):
         return op.Reshape(normal, _allow_other_inputs=True, _outputs=["y"])
 
     def check(self, match: Match) -> tuple[int, Array, Array]:
-        x, shape, groups = match["x"], ir.dims(match["x"]), ir.dims(match["groups"])
+        x, shape, groups = match["x"], ir.proven_dims(match["x"]), ir.dims(match["groups"])
         channels = channels_of(x)
-        if shape is None or groups is None or shape != ir.dims(match["y"]) or len(shape) < 3 or None in shape:
+        if shape is None or groups is None or shape != ir.proven_dims(match["y"]) or len(shape) < 3 or None in shape:
             raise Decline("the shape is not known to be that of its input again")
         count = groups[1]
         if groups[0] != shape[0] or not isinstance(count, int) or channels % count:
