@@ -17,7 +17,7 @@ import numpy as np
 from infer_opt import ir
 from infer_opt.passes.engine.rules import Builder, Decline, Match, Rule
 from infer_opt.passes.rewrites.affine import AFFINE, Array, normalising
-from infer_opt.passes.rewrites.linear import Linear, narrow, rebuild
+from infer_opt.passes.rewrites.linear import Linear, narrow, rebuild, refuse_rounding
 
 __all__ = ["AFFINE_BEFORE_RULES"]
 
@@ -40,6 +40,8 @@ class ConstantBeforeLinear(Rule):
         constant = ir.constant(match["c"])
         if constant is None:
             raise Decline(f"`{match['c'].name}` is not a constant")
+        if self.operator in {"Add", "Sub"}:
+            refuse_rounding(constant)
         linear = _alone(match.root)
         with np.errstate(all="ignore"):  # what is not finite is declined
             return linear, *_absorbed(linear, *self.affine(_per_input_channel(constant, match["x"], linear)))

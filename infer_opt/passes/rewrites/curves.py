@@ -13,7 +13,16 @@ from typing import Any
 
 from infer_opt import ir
 from infer_opt.passes.engine.rules import Builder, Decline, Match, Rule
-from infer_opt.passes.rewrites.polynomials import ONE, Polynomial, Reading, Written, close, power, require_float
+from infer_opt.passes.rewrites.polynomials import (
+    ONE,
+    Polynomial,
+    Reading,
+    Written,
+    close,
+    power,
+    require_attributes,
+    require_float,
+)
 
 __all__ = ["CURVE_RULES"]
 
@@ -114,6 +123,7 @@ class SlopedHardSigmoid(Written):
         if others or exponent != 1 or ir.is_constant(x):
             return None
         require_float(x)
+        require_attributes(slope, offset)
         reading.finish(ir.rank(x))
         return x, {"alpha": slope, "beta": offset}
 

@@ -15,7 +15,7 @@ import numpy as np
 from infer_opt import ir
 from infer_opt.passes.engine.rules import Builder, Decline, Match, Rule
 from infer_opt.passes.rewrites.affine import AFFINE
-from infer_opt.passes.rewrites.linear import narrow
+from infer_opt.passes.rewrites.linear import narrow, refuse_rounding
 from infer_opt.passes.rewrites.norm_parameters import Array, Parameter, channels_of
 
 __all__ = ["NORM_AFFINE_RULES"]
@@ -45,6 +45,8 @@ class ConstantIntoNorm(Rule):
             raise Decline(f"`{c.name}` is not a constant")
         if gamma is None or (beta is None and len(norm.inputs) > 2 and norm.inputs[2] is not None):
             raise Decline(f"gamma or beta of the {self.norm} is not a constant")
+        if not self.scales:
+            refuse_rounding(ir.array(c))
         with np.errstate(all="ignore"):  # what is not finite is declined
             return self._merged(gamma, beta, self._spread(norm, Parameter(c, 1.0), x))
 
