@@ -18,11 +18,14 @@ from infer_opt.passes.rewrites.affine_before import AFFINE_BEFORE_RULES
 from infer_opt.passes.rewrites.affine_chains import CHAIN_RULES
 from infer_opt.passes.rewrites.arithmetic import ARITHMETIC_RULES, RECIPROCAL_RULES
 from infer_opt.passes.rewrites.attention import ATTENTION_RULES
+from infer_opt.passes.rewrites.casts import shorten_cast_chains
 from infer_opt.passes.rewrites.clips import CLIP_RULES
+from infer_opt.passes.rewrites.concats import flatten_concats, undo_splits
 from infer_opt.passes.rewrites.conv_chains import CONV_CHAIN_RULES
 from infer_opt.passes.rewrites.curves import CURVE_RULES
 from infer_opt.passes.rewrites.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
+from infer_opt.passes.rewrites.dynamic_shapes import settle_shapes
 from infer_opt.passes.rewrites.einsum import EINSUM_RULES
 from infer_opt.passes.rewrites.flattened import FLATTENED_RULES
 from infer_opt.passes.rewrites.hinges import HINGE_RULES
@@ -78,9 +81,13 @@ _LEAVE_MOVES = frozenset(
 )
 _JOINS: tuple[Callable[[ir.Model], Iterable[Change | Miss]], ...] = (
     remove_dead_code,
+    shorten_cast_chains,
     merge_reshapes,
     merge_transposes,
     move_transposes,
+    flatten_concats,
+    undo_splits,
+    settle_shapes,
     remove_no_ops,
     lambda model: apply_rules(model, JOINING_RULES),
 )
