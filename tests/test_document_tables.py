@@ -12,9 +12,10 @@ from infer_opt import profiles, targets
 from infer_opt.calibrate import budget, choice, equality, instrument, metrics, sketch
 from infer_opt.calibrate.quantization import Format
 from infer_opt.passes.engine.registry import available
-from infer_opt.passes.rewrites import activations, affine_chains, norm_parameters
-from infer_opt.passes.rewrites.no_ops import NO_OPS
-from infer_opt.passes.rewrites.opset_adapters import ADAPTERS, NEWEST
+from infer_opt.passes.rewrites.clean_up.no_ops import NO_OPS
+from infer_opt.passes.rewrites.formulas import activations, norm_parameters
+from infer_opt.passes.rewrites.linear import affine_chains
+from infer_opt.passes.rewrites.opsets.opset_adapters import ADAPTERS, NEWEST
 from tests.documents import table, text_of
 from tests.passes import rule_names
 

@@ -11,36 +11,36 @@ from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
 from infer_opt.passes.engine.fixpoint import until_settled
 from infer_opt.passes.engine.plugins import registered_rules
 from infer_opt.passes.engine.rules import Rule, apply_rules
-from infer_opt.passes.rewrites.activation_scales import ACTIVATION_SCALE_RULES
-from infer_opt.passes.rewrites.activations import ACTIVATION_RULES
-from infer_opt.passes.rewrites.affine import AFFINE_RULES
-from infer_opt.passes.rewrites.affine_before import AFFINE_BEFORE_RULES
-from infer_opt.passes.rewrites.affine_chains import CHAIN_RULES
-from infer_opt.passes.rewrites.arithmetic import ARITHMETIC_RULES, RECIPROCAL_RULES
-from infer_opt.passes.rewrites.attention import ATTENTION_RULES
-from infer_opt.passes.rewrites.casts import shorten_cast_chains
-from infer_opt.passes.rewrites.clips import CLIP_RULES
-from infer_opt.passes.rewrites.concats import flatten_concats, undo_splits
-from infer_opt.passes.rewrites.conv_chains import CONV_CHAIN_RULES
-from infer_opt.passes.rewrites.curves import CURVE_RULES
-from infer_opt.passes.rewrites.dead_code import remove_dead_code
-from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
-from infer_opt.passes.rewrites.dynamic_shapes import settle_shapes
-from infer_opt.passes.rewrites.einsum import EINSUM_RULES
-from infer_opt.passes.rewrites.flattened import FLATTENED_RULES
-from infer_opt.passes.rewrites.hinges import HINGE_RULES
-from infer_opt.passes.rewrites.joining import JOINING_RULES
-from infer_opt.passes.rewrites.layout import move_transposes
-from infer_opt.passes.rewrites.matrix_products import MATRIX_RULES
-from infer_opt.passes.rewrites.no_ops import remove_no_ops
-from infer_opt.passes.rewrites.norm_affine import NORM_AFFINE_RULES
-from infer_opt.passes.rewrites.normalizations import NORMALIZATION_RULES
-from infer_opt.passes.rewrites.padding import PADDING_RULES
-from infer_opt.passes.rewrites.reshapes import merge_reshapes
-from infer_opt.passes.rewrites.scales import SCALE_RULES
-from infer_opt.passes.rewrites.softmaxes import SOFTMAX_RULES
-from infer_opt.passes.rewrites.space_depth import SPACE_DEPTH_RULES
-from infer_opt.passes.rewrites.transposes import merge_transposes
+from infer_opt.passes.rewrites.clean_up.casts import shorten_cast_chains
+from infer_opt.passes.rewrites.clean_up.dead_code import remove_dead_code
+from infer_opt.passes.rewrites.clean_up.duplicates import merge_equal_initializers, merge_equal_nodes
+from infer_opt.passes.rewrites.clean_up.no_ops import remove_no_ops
+from infer_opt.passes.rewrites.formulas.activations import ACTIVATION_RULES
+from infer_opt.passes.rewrites.formulas.clips import CLIP_RULES
+from infer_opt.passes.rewrites.formulas.curves import CURVE_RULES
+from infer_opt.passes.rewrites.formulas.hinges import HINGE_RULES
+from infer_opt.passes.rewrites.formulas.norm_affine import NORM_AFFINE_RULES
+from infer_opt.passes.rewrites.formulas.normalizations import NORMALIZATION_RULES
+from infer_opt.passes.rewrites.formulas.softmaxes import SOFTMAX_RULES
+from infer_opt.passes.rewrites.layout.flattened import FLATTENED_RULES
+from infer_opt.passes.rewrites.layout.layout import move_transposes
+from infer_opt.passes.rewrites.layout.space_depth import SPACE_DEPTH_RULES
+from infer_opt.passes.rewrites.layout.transposes import merge_transposes
+from infer_opt.passes.rewrites.linear.activation_scales import ACTIVATION_SCALE_RULES
+from infer_opt.passes.rewrites.linear.affine import AFFINE_RULES
+from infer_opt.passes.rewrites.linear.affine_before import AFFINE_BEFORE_RULES
+from infer_opt.passes.rewrites.linear.affine_chains import CHAIN_RULES
+from infer_opt.passes.rewrites.linear.arithmetic import ARITHMETIC_RULES, RECIPROCAL_RULES
+from infer_opt.passes.rewrites.linear.attention import ATTENTION_RULES
+from infer_opt.passes.rewrites.linear.conv_chains import CONV_CHAIN_RULES
+from infer_opt.passes.rewrites.linear.einsum import EINSUM_RULES
+from infer_opt.passes.rewrites.linear.matrix_products import MATRIX_RULES
+from infer_opt.passes.rewrites.linear.padding import PADDING_RULES
+from infer_opt.passes.rewrites.linear.scales import SCALE_RULES
+from infer_opt.passes.rewrites.shapes.concats import flatten_concats, undo_splits
+from infer_opt.passes.rewrites.shapes.dynamic_shapes import settle_shapes
+from infer_opt.passes.rewrites.shapes.joining import JOINING_RULES
+from infer_opt.passes.rewrites.shapes.reshapes import merge_reshapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

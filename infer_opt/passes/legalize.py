@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from infer_opt import ir
 from infer_opt.errors import InputError
 from infer_opt.passes.engine.base import Change, Outcome, Pass
-from infer_opt.passes.rewrites.opset_adapters import ADAPTERS, NEWEST
+from infer_opt.passes.rewrites.opsets.opset_adapters import ADAPTERS, NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,21 +10,21 @@ from infer_opt.errors import UsageError
 from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
 from infer_opt.passes.engine.fixpoint import until_settled
 from infer_opt.passes.engine.rules import apply_rules
-from infer_opt.passes.rewrites.branches import take_constant_branches
-from infer_opt.passes.rewrites.casts import shorten_cast_chains
-from infer_opt.passes.rewrites.concats import flatten_concats, undo_splits
-from infer_opt.passes.rewrites.constant_nodes import lift_constant_nodes
-from infer_opt.passes.rewrites.dead_code import remove_dead_code
-from infer_opt.passes.rewrites.dead_outputs import remove_dead_outputs
-from infer_opt.passes.rewrites.duplicates import merge_equal_initializers, merge_equal_nodes
-from infer_opt.passes.rewrites.dynamic_shapes import settle_shapes
-from infer_opt.passes.rewrites.folding import fold_constants
-from infer_opt.passes.rewrites.joining import JOINING_RULES
-from infer_opt.passes.rewrites.layout import move_transposes
-from infer_opt.passes.rewrites.loops import write_short_loops_out
-from infer_opt.passes.rewrites.no_ops import remove_no_ops
-from infer_opt.passes.rewrites.reshapes import merge_reshapes
-from infer_opt.passes.rewrites.transposes import merge_transposes
+from infer_opt.passes.rewrites.clean_up.branches import take_constant_branches
+from infer_opt.passes.rewrites.clean_up.casts import shorten_cast_chains
+from infer_opt.passes.rewrites.clean_up.constant_nodes import lift_constant_nodes
+from infer_opt.passes.rewrites.clean_up.dead_code import remove_dead_code
+from infer_opt.passes.rewrites.clean_up.dead_outputs import remove_dead_outputs
+from infer_opt.passes.rewrites.clean_up.duplicates import merge_equal_initializers, merge_equal_nodes
+from infer_opt.passes.rewrites.clean_up.folding import fold_constants
+from infer_opt.passes.rewrites.clean_up.loops import write_short_loops_out
+from infer_opt.passes.rewrites.clean_up.no_ops import remove_no_ops
+from infer_opt.passes.rewrites.layout.layout import move_transposes
+from infer_opt.passes.rewrites.layout.transposes import merge_transposes
+from infer_opt.passes.rewrites.shapes.concats import flatten_concats, undo_splits
+from infer_opt.passes.rewrites.shapes.dynamic_shapes import settle_shapes
+from infer_opt.passes.rewrites.shapes.joining import JOINING_RULES
+from infer_opt.passes.rewrites.shapes.reshapes import merge_reshapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -11,8 +11,8 @@ import pytest
 
 from infer_opt import ir
 from infer_opt.passes import Pipeline
-from infer_opt.passes.rewrites.no_ops import NO_OPS
-from infer_opt.passes.rewrites.opset_adapters import ADAPTERS
+from infer_opt.passes.rewrites.clean_up.no_ops import NO_OPS
+from infer_opt.passes.rewrites.opsets.opset_adapters import ADAPTERS
 from tests.onnx_text import parse, random_feed, run
 from tests.passes import rule_names
 from tests.passes.golden_cases import FEEDS, FOLDER, Case, files, read, render

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from infer_opt import ir
-from infer_opt.passes.rewrites.sizes import ONE, Size, dimension, fixed, is_size, number, product, quotient
+from infer_opt.passes.rewrites.shapes.sizes import ONE, Size, dimension, fixed, is_size, number, product, quotient
 
 N, T = (dimension(ir.Value(name=name), 0) for name in ("n", "t"))
 

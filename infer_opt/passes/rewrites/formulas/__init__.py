@@ -1,0 +1,1 @@
+"""Rewrites of formulas: activations and normalisations that are written out."""

@@ -1,0 +1,1 @@
+"""Rewrites of layout: orders of axes, and what only moves elements."""

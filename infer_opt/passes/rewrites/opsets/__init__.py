@@ -1,0 +1,1 @@
+"""Rewrites from one opset to the next."""
