@@ -61,7 +61,7 @@ from infer_opt.ir.references import (
 )
 from infer_opt.ir.save import save, serialize
 from infer_opt.ir.schemas import latest_opset, operator_known
-from infer_opt.ir.shapes import dims, elements, numpy_dtype, rank
+from infer_opt.ir.shapes import dims, elements, numpy_dtype, proven_dims, rank
 from infer_opt.ir.surgery import operate, require_graphsurgeon
 from infer_opt.ir.text import text
 
@@ -130,6 +130,7 @@ __all__ = [
     "operators",
     "origin",
     "output_parts",
+    "proven_dims",
     "rank",
     "referenced_operators",
     "register_reference",

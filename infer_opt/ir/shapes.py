@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-__all__ = ["dims", "elements", "numpy_dtype", "rank"]
+__all__ = ["dims", "elements", "numpy_dtype", "proven_dims", "rank"]
 
 
 def dims(value: ir.Value | None) -> tuple[int | str | None, ...] | None:
@@ -16,6 +16,14 @@ def dims(value: ir.Value | None) -> tuple[int | str | None, ...] | None:
     if value is None or value.shape is None:
         return None
     return tuple(d if isinstance(d, int) else d.value for d in value.shape)
+
+
+def proven_dims(value: ir.Value | None) -> tuple[int | str | None, ...] | None:
+    """Dimensions without the symbols that the file declares for an output: exporters name them as they please."""
+    declared = dims(value)
+    if value is None or declared is None or not value.is_graph_output():
+        return declared
+    return tuple(size if isinstance(size, int) else None for size in declared)
 
 
 def rank(value: ir.Value | None) -> int | None:

@@ -11,6 +11,7 @@ from infer_opt.passes.engine.base import Change, Miss, Outcome, Pass
 from infer_opt.passes.engine.fixpoint import until_settled
 from infer_opt.passes.engine.plugins import registered_rules
 from infer_opt.passes.engine.rules import Rule, apply_rules
+from infer_opt.passes.rewrites.clean_up.casts import shorten_cast_chains
 from infer_opt.passes.rewrites.clean_up.dead_code import remove_dead_code
 from infer_opt.passes.rewrites.clean_up.duplicates import merge_equal_initializers, merge_equal_nodes
 from infer_opt.passes.rewrites.clean_up.no_ops import remove_no_ops
@@ -36,10 +37,13 @@ from infer_opt.passes.rewrites.linear.einsum import EINSUM_RULES
 from infer_opt.passes.rewrites.linear.matrix_products import MATRIX_RULES
 from infer_opt.passes.rewrites.linear.padding import PADDING_RULES
 from infer_opt.passes.rewrites.linear.scales import SCALE_RULES
+from infer_opt.passes.rewrites.shapes.concats import flatten_concats, undo_splits
+from infer_opt.passes.rewrites.shapes.dynamic_shapes import settle_shapes
+from infer_opt.passes.rewrites.shapes.joining import JOINING_RULES
 from infer_opt.passes.rewrites.shapes.reshapes import merge_reshapes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 __all__ = ["FINAL_RULES", "RULES", "Fuse"]
 
@@ -69,9 +73,27 @@ RULES = (
 # Once nothing else fires: formulas are recognised by the constants they are written with.
 FINAL_RULES = (*CHAIN_RULES, *RECIPROCAL_RULES)
 
-# Rules that leave moves of data, or take away what stood between two, and what joins those.
-_LEAVE_MOVES = frozenset(rule.name for rule in (*EINSUM_RULES, *FLATTENED_RULES, *SCALE_RULES, *ATTENTION_RULES))
-_JOINS = (remove_dead_code, merge_reshapes, merge_transposes, move_transposes, remove_no_ops)
+# Rules that leave moves of data, a Clip, or what works in one order of axes only, or take away what stood between two,
+# and what joins those.
+_LEAVE_MOVES = frozenset(
+    rule.name
+    for rule in (*EINSUM_RULES, *FLATTENED_RULES, *SCALE_RULES, *ATTENTION_RULES, *CLIP_RULES, *NORMALIZATION_RULES)
+)
+_JOINS: tuple[Callable[[ir.Model], Iterable[Change | Miss]], ...] = (
+    remove_dead_code,
+    shorten_cast_chains,
+    merge_reshapes,
+    merge_transposes,
+    move_transposes,
+    flatten_concats,
+    undo_splits,
+    settle_shapes,
+    remove_no_ops,
+    lambda model: apply_rules(model, JOINING_RULES),
+)
+
+# What was cleaned up, behind which operators may stand side by side, or alone, that did not before.
+_BRINGS_TOGETHER = frozenset({"no-op", "dead node", "equal nodes"})
 
 _MOST_ROUNDS = 4  # what is left of a chain or a move, the first rules may take up
 
@@ -108,15 +130,20 @@ class Fuse(Pass):
 
     def apply(self, model: ir.Model) -> Outcome:
         """Apply the tables until nothing fires."""
-        changes, misses = _fused(model, (*registered_rules(), *(rule for rule in RULES if self._makes(rule))))
-        final = _settled(model, RECIPROCAL_RULES)
-        changes += final.changes
-        if changes:
-            changes += remove_no_ops(model)
-            changes += remove_dead_code(model)
-            changes += merge_equal_initializers(model)
-            changes += merge_equal_nodes(model)  # equal formulas are equal operators now
-        return Outcome(tuple(changes), (*misses, *final.misses))
+        rules = (*registered_rules(), *(rule for rule in RULES if self._makes(rule)))
+        changes: list[Change] = []
+        misses: tuple[Miss, ...] = ()
+        for _ in range(_MOST_ROUNDS):
+            fused, missed = _fused(model, rules)
+            final = _settled(model, RECIPROCAL_RULES)
+            made = [*fused, *final.changes]
+            if made or not changes:  # where the clean-up let nothing fire, the misses are those that led to it
+                misses = (*missed, *final.misses)
+            cleaned = _cleaned(model) if made else []
+            changes += (*made, *cleaned)
+            if not any(change.rule in _BRINGS_TOGETHER for change in cleaned):
+                break
+        return Outcome(tuple(changes), misses)
 
     def _makes(self, rule: Rule) -> bool:
         if _has_to_be_asked_for(rule):
@@ -137,6 +164,17 @@ def _fused(model: ir.Model, rules: Sequence[Rule]) -> tuple[list[Change], list[M
         if not joined.changes and not chained.changes:
             break
     return changes, misses
+
+
+def _cleaned(model: ir.Model) -> list[Change]:
+    """What is left over goes; where it stood between two operators, these are joined as `simplify` joins them."""
+    cleaned = list(remove_no_ops(model))
+    cleaned += remove_dead_code(model)
+    if any(change.rule == "no-op" for change in cleaned):
+        cleaned += _joined(model).changes
+    cleaned += merge_equal_initializers(model)
+    cleaned += merge_equal_nodes(model)  # equal formulas are equal operators now
+    return cleaned
 
 
 def _settled(model: ir.Model, rules: Sequence[Rule]) -> Outcome:

@@ -19,22 +19,19 @@ from infer_opt.passes.rewrites.clean_up.duplicates import merge_equal_initialize
 from infer_opt.passes.rewrites.clean_up.folding import fold_constants
 from infer_opt.passes.rewrites.clean_up.loops import write_short_loops_out
 from infer_opt.passes.rewrites.clean_up.no_ops import remove_no_ops
-from infer_opt.passes.rewrites.formulas.clamps import CLAMP_RULES
 from infer_opt.passes.rewrites.layout.layout import move_transposes
 from infer_opt.passes.rewrites.layout.transposes import merge_transposes
-from infer_opt.passes.rewrites.linear.arithmetic import CANCELLING_RULES
 from infer_opt.passes.rewrites.shapes.concats import flatten_concats, undo_splits
 from infer_opt.passes.rewrites.shapes.dynamic_shapes import settle_shapes
+from infer_opt.passes.rewrites.shapes.joining import JOINING_RULES
 from infer_opt.passes.rewrites.shapes.reshapes import merge_reshapes
-from infer_opt.passes.rewrites.shapes.slices import SLICE_RULES
-from infer_opt.passes.rewrites.shapes.unsqueezes import UNSQUEEZE_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = ["RULES", "Simplify"]
 
-RULES = (*CANCELLING_RULES, *CLAMP_RULES, *SLICE_RULES, *UNSQUEEZE_RULES)
+RULES = JOINING_RULES
 
 
 @dataclass(frozen=True)

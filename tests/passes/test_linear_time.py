@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -60,3 +61,44 @@ def test_time_is_linear_in_the_nodes(tmp_path: Path) -> None:
     short, long = (seconds(load(chain(nodes), tmp_path)) for nodes in (4000, 8000))
     assert long < MOST_GROWTH * short
     assert long < MOST_SECONDS
+
+
+def test_time_is_linear_in_concats_inside_one_another(tmp_path: Path) -> None:
+    """Each input moves once, into the outermost."""
+    names = ["x", *(f"c{index}" for index in range(2000))]
+    made = [helper.make_node("Concat", [last, "x"], [name], axis=0) for last, name in pairwise(names)]
+    image = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [size]) for name, size in (("x", 1), ("y", 2001))]
+    made.append(helper.make_node("Relu", [names[-1]], ["y"]))
+    model = helper.make_model(helper.make_graph(made, "nested", image[:1], image[1:]), ir_version=8)
+    model.opset_import[0].version = 13
+    started = time.process_time()
+    after, _ = Pipeline.parse("simplify").run(load(model, tmp_path))
+    assert [len(node.inputs) for node in after.graph] == [2001, 1]
+    assert time.process_time() - started < MOST_SECONDS
+
+
+def test_what_is_read_twice_at_each_of_many_nodes_is_not_read_in_all_ways(tmp_path: Path) -> None:
+    """Sizes multiplied by themselves, and a formula that doubles a value, have 2^k readings."""
+    squares = "".join(f"s{k + 1} = Mul(s{k}, s{k})\n" for k in range(30))
+    doubles = "".join(f"t{k + 1} = Add(t{k}, t{k})\n" for k in range(16))
+    text = f"""
+        <ir_version: 9, opset_import: ["": 20]>
+        m (float[A,8] x) => (float[A,8] y, int64[2] s30)
+        <float two = {{2}}, float e = {{0.001}}, int64[1] last = {{-1}}>
+        {{
+            s0 = Shape(x)
+            {squares}
+            mean = ReduceMean(x, last)
+            d = Sub(x, mean)
+            square = Pow(d, two)
+            variance = ReduceMean(square, last)
+            more = Add(variance, e)
+            root = Sqrt(more)
+            t0 = Sigmoid(x)
+            {doubles}
+            sum = Add(d, t16)
+            y = Div(sum, root)
+        }}"""
+    started = time.process_time()
+    Pipeline.parse("simplify,fuse").run(load(text, tmp_path))
+    assert time.process_time() - started < 1.0

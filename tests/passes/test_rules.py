@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from infer_opt import ir
-from infer_opt.passes import Change, Miss
+from infer_opt.passes import Change, Miss, Pipeline
 from infer_opt.passes.engine.rules import Builder, Decline, Match, Rule, apply_rules
 from tests.onnx_text import HEADER, load, node_kinds
 
@@ -204,3 +204,16 @@ def test_what_is_far_from_firing_is_not_told(tmp_path: Path) -> None:
     assert found == []
     _, found = applied(CHAIN, tmp_path, Chain("Sin", "Abs", "Exp"), Chain("Exp", near=1, declines="alone", name="one"))
     assert [(miss.rule, miss.node) for miss in found] == [("chain", "Exp:y"), ("one", "Exp:y")]
+
+
+def test_a_cast_of_another_domain_reads_what_it_read(tmp_path: Path) -> None:
+    """Who knows what it makes of another dtype."""
+    text = """
+        <ir_version: 8, opset_import: ["": 13, "other": 1]>
+        m (float[N] x) => (float[N] y)
+        {
+            a = Cast <to = 11> (x)
+            y = other.Cast(a)
+        }"""
+    after, _ = Pipeline.parse("simplify").run(load(text, tmp_path))
+    assert node_kinds(after) == ["Cast", "Cast"]

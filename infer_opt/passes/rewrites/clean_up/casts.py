@@ -42,7 +42,9 @@ def shorten_cast_chains(model: ir.Model) -> Iterator[Change]:
     """
     for graph in ir.all_graphs(model):
         for node in graph:
-            inner = node.inputs[0].producer() if node.op_type == "Cast" and node.inputs[0] is not None else None
+            if node.op_type != "Cast" or node.domain or node.inputs[0] is None:
+                continue
+            inner = node.inputs[0].producer()
             if inner is None or inner.op_type != "Cast" or inner.domain:
                 continue
             source = inner.inputs[0]

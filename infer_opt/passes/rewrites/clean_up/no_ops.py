@@ -67,24 +67,17 @@ def _cast(node: ir.Node) -> ir.Value | None:
 def _same_fixed_shape(node: ir.Node) -> ir.Value | None:
     """Reshape, Flatten, Expand, Squeeze, Unsqueeze, Slice, Resize-free movers whose shape comes out as it went in.
 
-    One symbolic dimension may differ in name only where the rest is fixed and equal: the element count then fixes it.
+    One symbolic dimension may differ in name only where the rest is fixed and equal: the element count then fixes it,
+    unless it is 0 anyway.
     """
-    before, after = ir.dims(node.inputs[0]), _proven_dims(node.outputs[0])
+    before, after = ir.proven_dims(node.inputs[0]), ir.proven_dims(node.outputs[0])
     if before is None or after is None or len(before) != len(after):
         return None
     differing = [(a, b) for a, b in zip(before, after, strict=True) if not (a == b and a is not None)]
-    reorders_nothing = node.op_type in {"Reshape", "Flatten"}
-    if not differing or (reorders_nothing and len(differing) == 1 and _open(differing[0])):
+    counted = node.op_type in {"Reshape", "Flatten"} and 0 not in before
+    if not differing or (counted and len(differing) == 1 and _open(differing[0])):
         return node.inputs[0]
     return None
-
-
-def _proven_dims(output: ir.Value) -> tuple[int | str | None, ...] | None:
-    """Dimensions without the symbols that the file declares for an output: exporters name them as they please."""
-    declared = ir.dims(output)
-    if declared is None or not output.is_graph_output():
-        return declared
-    return tuple(dim if isinstance(dim, int) else None for dim in declared)
 
 
 def _open(pair: tuple[int | str | None, int | str | None]) -> bool:

@@ -20,6 +20,7 @@ from infer_opt.passes.rewrites.formulas.polynomials import (
     Written,
     close,
     power,
+    require_attributes,
     require_float,
 )
 
@@ -122,6 +123,7 @@ class SlopedHardSigmoid(Written):
         if others or exponent != 1 or ir.is_constant(x):
             return None
         require_float(x)
+        require_attributes(slope, offset)
         reading.finish(ir.rank(x))
         return x, {"alpha": slope, "beta": offset}
 

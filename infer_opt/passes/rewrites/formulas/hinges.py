@@ -14,7 +14,15 @@ import numpy as np
 
 from infer_opt import ir
 from infer_opt.passes.engine.rules import Builder, Decline, Match, Rule
-from infer_opt.passes.rewrites.formulas.polynomials import Monomial, Polynomial, Reading, Written, close, require_float
+from infer_opt.passes.rewrites.formulas.polynomials import (
+    Monomial,
+    Polynomial,
+    Reading,
+    Written,
+    close,
+    require_attributes,
+    require_float,
+)
 from infer_opt.passes.rewrites.linear.linear import narrow
 
 __all__ = ["HINGE_RULES"]
@@ -55,6 +63,7 @@ class Hinged(Written):
         if not isinstance(facts.slope, float):
             _require_fit(facts.slope, facts.x)
             return _Facts(facts.x, narrow(facts.slope, ir.numpy_dtype(facts.x)), facts.name)
+        require_attributes(facts.slope)
         return facts
 
     def rewrite(self, op: Builder, match: Match, facts: _Facts) -> ir.Value:

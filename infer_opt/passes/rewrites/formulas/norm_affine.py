@@ -16,7 +16,7 @@ from infer_opt import ir
 from infer_opt.passes.engine.rules import Builder, Decline, Match, Rule
 from infer_opt.passes.rewrites.formulas.norm_parameters import Array, Parameter, channels_of
 from infer_opt.passes.rewrites.linear.affine import AFFINE
-from infer_opt.passes.rewrites.linear.linear import narrow
+from infer_opt.passes.rewrites.linear.linear import narrow, refuse_rounding
 
 __all__ = ["NORM_AFFINE_RULES"]
 
@@ -45,6 +45,8 @@ class ConstantIntoNorm(Rule):
             raise Decline(f"`{c.name}` is not a constant")
         if gamma is None or (beta is None and len(norm.inputs) > 2 and norm.inputs[2] is not None):
             raise Decline(f"gamma or beta of the {self.norm} is not a constant")
+        if not self.scales:
+            refuse_rounding(ir.array(c))
         with np.errstate(all="ignore"):  # what is not finite is declined
             return self._merged(gamma, beta, self._spread(norm, Parameter(c, 1.0), x))
 
@@ -88,9 +90,9 @@ class GroupNorm(Rule):
         return op.Reshape(normal, _allow_other_inputs=True, _outputs=["y"])
 
     def check(self, match: Match) -> tuple[int, Array, Array]:
-        x, shape, groups = match["x"], ir.dims(match["x"]), ir.dims(match["groups"])
+        x, shape, groups = match["x"], ir.proven_dims(match["x"]), ir.dims(match["groups"])
         channels = channels_of(x)
-        if shape is None or groups is None or shape != ir.dims(match["y"]) or len(shape) < 3 or None in shape:
+        if shape is None or groups is None or shape != ir.proven_dims(match["y"]) or len(shape) < 3 or None in shape:
             raise Decline("the shape is not known to be that of its input again")
         count = groups[1]
         if groups[0] != shape[0] or not isinstance(count, int) or channels % count:

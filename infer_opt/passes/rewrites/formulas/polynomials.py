@@ -3,7 +3,7 @@
     0.5 * x * (1 + t) = 0.5 * (x + x * t) = x * (t * 0.5 + 0.5) = {x: 0.5, x t: 0.5}
 
 Sums, products and quotients are multiplied out over atoms: whatever is computed by other operators. Constants of one
-element are coefficients, others are atoms too.
+element are coefficients, others are atoms too, and so are numbers so large that to add them rounds.
 """
 
 from __future__ import annotations
@@ -14,12 +14,25 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import Any
 
+import numpy as np
 from onnxscript.rewriter.pattern import MatchResult, RewriteRule
 
 from infer_opt import ir
 from infer_opt.passes.engine.rules import Decline, Match, Rule
+from infer_opt.passes.rewrites.linear.linear import narrow, rounds
 
-__all__ = ["ARITHMETIC", "ONE", "Monomial", "Polynomial", "Reading", "Written", "close", "power", "require_float"]
+__all__ = [
+    "ARITHMETIC",
+    "ONE",
+    "Monomial",
+    "Polynomial",
+    "Reading",
+    "Written",
+    "close",
+    "power",
+    "require_attributes",
+    "require_float",
+]
 
 Monomial = frozenset[tuple[ir.Value, int]]
 """Atoms, each with its power, which may be negative."""
@@ -28,6 +41,7 @@ Polynomial = dict[Monomial, float]
 ONE: Monomial = frozenset()
 
 _MOST_NODES = 24  # of one formula
+_MOST_READS = 512  # of its values: one that is read twice at each of many nodes in a row is read in as many ways
 _MOST_TERMS = 12
 _HIGHEST_POWER = 4
 ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Pow", "Reciprocal"})
@@ -57,6 +71,7 @@ class Reading:
         self.root = root
         self.nodes: dict[ir.Node, None] = {}
         self.numbers: dict[ir.Value, None] = {}
+        self._reads = 0
 
     def take(self, value: ir.Value | None, *operators: str) -> ir.Node | None:
         """The node that makes a value, as a part of the formula, if it is one of these operators and may vanish."""
@@ -76,11 +91,12 @@ class Reading:
             through: look into values that are read more than once too; otherwise these are atoms.
         """
         number = ir.scalar(value)
-        if number is not None:
+        if number is not None and not rounds(ir.array(value)):
             self.numbers[value] = None
             return {ONE: float(number)}
         single = through or value is self.root.outputs[0] or len(value.uses()) == 1
-        if value in atoms or not single or len(self.nodes) >= _MOST_NODES:
+        self._reads += 1
+        if value in atoms or not single or len(self.nodes) >= _MOST_NODES or self._reads > _MOST_READS:
             return {power(value): 1.0}
         before = dict(self.nodes)
         node = self.take(value, *ARITHMETIC)
@@ -206,6 +222,16 @@ class Written(Rule):
 
 
 _UNARY = frozenset({"Log", "Relu"})
+
+
+def require_attributes(*numbers: float) -> None:
+    """Attributes are float32, which a product of constants may leave though no value of the formula does.
+
+    Raises:
+        Decline: a number would overflow or vanish.
+    """
+    for number in numbers:
+        narrow(np.asarray(number), np.dtype(np.float32))
 
 
 def require_float(x: ir.Value) -> None:

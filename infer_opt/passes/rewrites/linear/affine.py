@@ -15,7 +15,14 @@ import numpy as np
 
 from infer_opt import ir
 from infer_opt.passes.engine.rules import Builder, Decline, Match, Rule
-from infer_opt.passes.rewrites.linear.linear import LINEAR_OPERATORS, Linear, per_channel, rebuild, rescaled
+from infer_opt.passes.rewrites.linear.linear import (
+    LINEAR_OPERATORS,
+    Linear,
+    per_channel,
+    rebuild,
+    refuse_rounding,
+    rescaled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +91,8 @@ class ConstantIntoLinear(Rule):
         constant = ir.constant(match["c"])
         if constant is None:
             raise Decline(f"`{match['c'].name}` is not a constant")
+        if self.root in {"Add", "Sub"}:
+            refuse_rounding(constant)
         linear = Linear.of(match.node("inner"))
         with np.errstate(all="ignore"):  # what is not finite is declined
             weight, bias = rescaled(linear, *self.affine(per_channel(constant, linear)))

@@ -17,7 +17,7 @@ import numpy as np
 from infer_opt import ir
 from infer_opt.passes.engine.rules import Builder, Decline, Match, Rule
 from infer_opt.passes.rewrites.linear.affine import AFFINE, Array, normalising
-from infer_opt.passes.rewrites.linear.linear import Linear, narrow, rebuild
+from infer_opt.passes.rewrites.linear.linear import Linear, narrow, rebuild, refuse_rounding
 
 __all__ = ["AFFINE_BEFORE_RULES"]
 
@@ -40,6 +40,8 @@ class ConstantBeforeLinear(Rule):
         constant = ir.constant(match["c"])
         if constant is None:
             raise Decline(f"`{match['c'].name}` is not a constant")
+        if self.operator in {"Add", "Sub"}:
+            refuse_rounding(constant)
         linear = _alone(match.root)
         with np.errstate(all="ignore"):  # what is not finite is declined
             return linear, *_absorbed(linear, *self.affine(_per_input_channel(constant, match["x"], linear)))
@@ -62,7 +64,8 @@ class BatchNormBeforeLinear(Rule):
     def check(self, match: Match) -> Facts:
         scale, shift = normalising(match.node("normal"))
         linear = _alone(match.root)
-        if _inputs(linear) != len(scale):
+        # Transposed, axis 1 of the input counts the rows of the result, which may be as many as are summed.
+        if ir.attribute(linear.node, "transA", 0) or _inputs(linear) != len(scale):
             raise Decline(f"BatchNormalization normalises other channels than those that `{match.root.name}` sums")
         with np.errstate(all="ignore"):  # what is not finite is declined
             return linear, *_absorbed(linear, scale, shift)

@@ -17,7 +17,7 @@ from infer_opt import ir
 from infer_opt.passes.engine.rules import Builder, Decline, Match, Rule
 from infer_opt.passes.rewrites.linear.affine import AFFINE, Array
 from infer_opt.passes.rewrites.linear.arithmetic import STEPS
-from infer_opt.passes.rewrites.linear.linear import narrow
+from infer_opt.passes.rewrites.linear.linear import narrow, refuse_rounding
 
 __all__ = ["CHAIN_RULES"]
 
@@ -133,6 +133,7 @@ def _merged(links: list[_Link]) -> tuple[Array | None, Array | None]:
                 scale = factor if scale is None else scale * factor
                 shift = None if shift is None else shift * factor
             else:
+                refuse_rounding(constant)
                 shift = added if shift is None else shift + added
         if _scales(link) and shift is not None and not _scales(links[-1]) and _largest(shift) > _LARGEST_MOVE:
             raise Decline("what is added to its input is so large that it would cost digits behind a factor")

@@ -13,7 +13,17 @@ from infer_opt.passes.engine.rules import Builder, Decline
 if TYPE_CHECKING:
     from infer_opt.ir import Node, Value
 
-__all__ = ["LARGEST_FACTOR", "LINEAR_OPERATORS", "Linear", "narrow", "per_channel", "rebuild", "rescaled"]
+__all__ = [
+    "LARGEST_FACTOR",
+    "LINEAR_OPERATORS",
+    "Linear",
+    "narrow",
+    "per_channel",
+    "rebuild",
+    "refuse_rounding",
+    "rescaled",
+    "rounds",
+]
 
 LARGEST_FACTOR = 1 << 20
 """Elements of a weight: multiplying larger ones takes seconds, and pages weights in."""
@@ -142,6 +152,24 @@ def narrow(exact: Array, dtype: np.dtype[Any]) -> Array:
     if bool(((rounded == 0) & (exact != 0)).any()):
         raise Decline(f"a fused weight would vanish in {dtype}")
     return rounded
+
+
+def rounds(constant: Array) -> bool:
+    """Whether a sum with a constant of floats keeps nothing smaller than a half of the other summand.
+
+    That may be what it is for: (x + 1.5 * 2^23) - 1.5 * 2^23 rounds x to whole numbers.
+    """
+    return constant.dtype.kind == "f" and not bool((np.abs(constant) < 0.5 / np.finfo(constant.dtype).eps).all())
+
+
+def refuse_rounding(constant: Array) -> None:
+    """Nothing, unless a sum with the constant `rounds`.
+
+    Raises:
+        Decline: it does, and would not where sums are merged.
+    """
+    if rounds(constant):
+        raise Decline("what is added is so large that the sum rounds to whole numbers or halves")
 
 
 def rebuild(op: Builder, linear: Linear, x: Value, weight: Array, bias: Array | None) -> Value:

@@ -15,23 +15,39 @@ __all__ = ["flatten_concats", "undo_splits"]
 
 
 def flatten_concats(model: ir.Model) -> Iterator[Change]:
-    """`Concat(a, Concat(b, c), d)` becomes `Concat(a, b, c, d)`, where nobody else reads the inner one."""
+    """`Concat(a, Concat(b, c), d)` becomes `Concat(a, b, c, d)`, where nobody else reads the inner one.
+
+    Last first, so that each input moves once, however many stand inside one another.
+    """
     for graph in ir.all_graphs(model):
-        for node in graph:
+        for node in reversed(graph):
             if node.op_type != "Concat" or node.domain:
                 continue
-            inner = {value: maker for value in node.inputs if (maker := _inner(value, node)) is not None}
+            sources, inner = _leaves(node)
             if not inner:
                 continue
-            sources = [
-                source
-                for value in node.inputs
-                for source in (inner[value].inputs if value is not None and value in inner else [value])
-            ]
-            node.resize_inputs(len(sources))
-            for index, source in enumerate(sources):
-                node.replace_input_with(index, source)
-            yield Change("Concat of Concat", ir.origin(node), f"{len(sources)} inputs")
+            flat = ir.make_node("Concat", sources, node.attributes)
+            ir.set_origin(flat, [node])
+            ir.replace_node(graph, node, node.outputs, flat)
+            for gone in inner:  # each read by the one before
+                ir.remove(gone)
+            yield Change("Concat of Concat", ir.origin(flat), f"{len(sources)} inputs")
+
+
+def _leaves(node: ir.Node) -> tuple[list[ir.Value | None], list[ir.Node]]:
+    """What a Concat puts together in the end, and the Concats inside it, outer ones first."""
+    sources: list[ir.Value | None] = []
+    inner: list[ir.Node] = []
+    waiting = list(reversed(node.inputs))
+    while waiting:
+        value = waiting.pop()
+        maker = _inner(value, node)
+        if maker is None:
+            sources.append(value)
+        else:
+            inner.append(maker)
+            waiting += reversed(maker.inputs)
+    return sources, inner
 
 
 def undo_splits(model: ir.Model) -> Iterator[Change]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["ShapeAnalysis"]
 
 _LONGEST = 16  # entries of a vector that may be a shape
+_MOST_FACTORS = 16  # that are not fixed, of one size: what is multiplied by itself again and again is none
 _INTEGERS = frozenset({ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL})
 
 
@@ -47,14 +48,22 @@ class ShapeAnalysis:
             return
         transfer = TRANSFER.get(node.op_type)
         if transfer is not None:
-            found = transfer(self, node)
+            found = _without_long(transfer(self, node))
             for output in node.outputs if node.op_type == "Split" else node.outputs[:1]:
                 self._dims[output] = _merged(output, found)
         contents = CONTENTS.get(node.op_type)
         if contents is not None and node.outputs[0].dtype in _INTEGERS and ir.rank(node.outputs[0]) in {0, 1}:
             entries = contents(self, node)
-            if entries is not None and len(entries) <= _LONGEST:
-                self._contents[node.outputs[0]] = tuple(entries)
+            kept = None if entries is None else _without_long(tuple(entries))
+            if kept is not None and None not in kept and len(kept) <= _LONGEST:
+                self._contents[node.outputs[0]] = tuple(size for size in kept if size is not None)
+
+
+def _without_long(found: Sequence[Size | None] | None) -> list[Size | None] | None:
+    """The sizes that are short enough to reckon with."""
+    if found is None:
+        return None
+    return [size if size is not None and len(size[1]) <= _MOST_FACTORS else None for size in found]
 
 
 def _merged(output: ir.Value, found: Sequence[Size | None] | None) -> tuple[Size, ...] | None:

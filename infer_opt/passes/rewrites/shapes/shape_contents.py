@@ -43,7 +43,23 @@ def _cast(known: Known, node: ir.Node) -> list[Size] | None:
 
 
 def _fits_int32(size: Size) -> bool:
-    return is_size(size) if size[1] else abs(size[0]) < 1 << 31
+    return _fits(size, alone=1)
+
+
+def _fits_int64(size: Size) -> bool:
+    return _fits(size, alone=2)
+
+
+def _fits(size: Size, alone: int) -> bool:
+    """A number of 31 bits, times dimensions of one value, each once, which has so many elements.
+
+    Args:
+        alone: how many dimensions may be of any values; each has 31 bits.
+    """
+    atoms = size[1]
+    of_one_value = len({atom[0] for atom in atoms}) == 1 and len(set(atoms)) == len(atoms)
+    small = abs(size[0]) < 1 << 31
+    return small and (not atoms or (is_size(size) and (of_one_value or len(atoms) <= alone)))
 
 
 def _numbers(known: Known, value: ir.Value | None) -> list[int] | None:
@@ -85,7 +101,13 @@ def _pairs(known: Known, node: ir.Node, *values: ir.Value | None) -> list[tuple[
 
 def _times(known: Known, node: ir.Node) -> list[Size] | None:
     pairs = _pairs(known, node, *node.inputs)
-    return None if pairs is None else [product(pair) for pair in pairs]
+    return None if pairs is None else _held(node, [product(pair) for pair in pairs])
+
+
+def _held(node: ir.Node, products: list[Size]) -> list[Size] | None:
+    """Products, where none can leave the dtype that they are computed in: what wraps round is no product."""
+    fits = _fits_int32 if node.outputs[0].dtype == ir.DataType.INT32 else _fits_int64
+    return products if all(map(fits, products)) else None
 
 
 def _over(known: Known, node: ir.Node) -> list[Size] | None:
@@ -97,7 +119,7 @@ def _over(known: Known, node: ir.Node) -> list[Size] | None:
 def _product(known: Known, node: ir.Node) -> list[Size] | None:
     entries = known.contents(node.inputs[0])
     whole = ir.rank(node.inputs[0]) == 1 and ir.elements(node.outputs[0]) == 1
-    return [product(entries)] if entries is not None and whole else None
+    return _held(node, [product(entries)]) if entries is not None and whole else None
 
 
 def _equal(known: Known, node: ir.Node) -> list[Size] | None:
