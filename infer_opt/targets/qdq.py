@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infer_opt import ir
-from infer_opt.calibrate.quantization import Quantization
+from infer_opt.calibrate.plan import DYNAMIC
+from infer_opt.targets.weight_sites import drop_unread_weights
 
 if TYPE_CHECKING:
     from infer_opt.calibrate.plan import Plan, Region, Scheme
+    from infer_opt.calibrate.quantization import Quantization
 
 __all__ = ["write_qdq"]
 
@@ -25,18 +27,19 @@ def write_qdq(model: ir.Model, plan: Plan) -> ir.Model:
     """A copy of `model` with the plan's quantizers, integer weights and biases, and without the float weights.
 
     A value that an INT8 region writes is read through its quantizer by everybody, so that the kernel can keep its
-    integers; one that only INT8 regions read quantized stays as it is for others.
+    integers; one that only INT8 regions read quantized stays as it is for others. Regions with ranges found at run time are left to
+    `write_dynamic`.
     """
     copy = ir.clone(model)
     writer = _Writer(copy, plan)
-    quantized = plan.lowered()
+    quantized = [(region, scheme) for region, scheme in plan.lowered() if scheme.precision != DYNAMIC]
     for _, scheme in quantized:
         writer.quantize_weights(scheme)
     for region, scheme in quantized:
         writer.quantize_reads(region, scheme)
     for region, scheme in quantized:
         writer.quantize_writes(region, scheme)
-    writer.drop_unread_weights()
+    drop_unread_weights(copy.graph)
     copy.graph.sort()
     return copy
 
@@ -58,7 +61,7 @@ class _Writer:
             node, found = self._nodes[site.node], self._plan.weights[site.node, site.index]
             weight = node.inputs[site.index]
             assert weight is not None  # noqa: S101 - a site is an input that is there
-            node.replace_input_with(site.index, self._stored(weight, found))
+            node.replace_input_with(site.index, self._stored(weight, site.array(self._graph), found))
             if site.bias is not None and site.bias_scale_of is not None:
                 left = self._plan.activations[site.bias_scale_of]
                 node.replace_input_with(_BIAS, self._integer_bias(self._graph.initializers[site.bias], left, found))
@@ -95,7 +98,7 @@ class _Writer:
         if name not in self._dequantized:
             found = self._plan.activations[name]
             if ir.is_constant(value):
-                self._dequantized[name] = self._stored(value, found)
+                self._dequantized[name] = self._stored(value, ir.array(value), found)
             else:
                 self._dequantized[name] = self._pair(value, found)
         return self._dequantized[name]
@@ -110,14 +113,15 @@ class _Writer:
         result.type, result.shape = value.type, value.shape
         return result
 
-    def _stored(self, value: ir.Value, found: Quantization) -> ir.Value:
-        """A constant kept in integers; one that two nodes quantize alike is kept once."""
-        key = (str(value.name), found)
+    def _stored(self, value: ir.Value, array: np.ndarray[Any, Any], found: Quantization) -> ir.Value:
+        """A constant, as it is read, kept in integers; one that two nodes quantize alike is kept once."""
+        name = str(value.name)
+        key = (name, found)
         if key not in self._weights:
-            scale, zero = self._parameters(str(value.name), found)
-            integers = self._initializer(found.quantize(ir.array(value)), f"{value.name}_quantized")
+            scale, zero = self._parameters(name, found)
+            integers = self._initializer(found.quantize(array), f"{name}_quantized")
             attributes = {} if found.axis is None else {"axis": found.axis}
-            result = self._append("DequantizeLinear", [integers, scale, zero], attributes, f"{value.name}_dequantized")
+            result = self._append("DequantizeLinear", [integers, scale, zero], attributes, f"{name}_dequantized")
             result.type, result.shape = value.type, value.shape
             self._weights[key] = result
         return self._weights[key]
@@ -150,8 +154,3 @@ class _Writer:
         node.outputs[0].name = self._names.fresh(output)
         self._graph.append(node)
         return node.outputs[0]
-
-    def drop_unread_weights(self) -> None:
-        for name, value in list(self._graph.initializers.items()):
-            if not value.uses() and not value.is_graph_output() and not value.is_graph_input():
-                del self._graph.initializers[name]

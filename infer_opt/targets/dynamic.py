@@ -1,0 +1,138 @@
+"""Dynamic quantization: matrix products whose kernel finds the range of what it reads each time it runs.
+
+    y = Cast(MatMulInteger(levels, weight, zero point)) * (scale * weight scales) + bias
+    levels, scale, zero point = DynamicQuantizeLinear(x)
+
+onnxruntime makes one kernel of it (DynamicQuantizeMatMul), or one quantizer and a kernel for each product
+(MatMulIntegerToFloat) where several read one value. It needs no samples. The one scale is that of the whole tensor: what
+a sample gives depends, within the rounding, on the samples it is batched with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from infer_opt import ir
+from infer_opt.calibrate.plan import DYNAMIC, Scheme
+from infer_opt.calibrate.quantization import Format
+from infer_opt.targets.weight_sites import constant_weight, drop_unread_weights, weight_site
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from infer_opt.calibrate.plan import Plan, WeightSite
+    from infer_opt.calibrate.quantization import Quantization
+    from infer_opt.profiles import Dialect
+
+__all__ = ["dynamic_scheme", "write_dynamic"]
+
+_LEVELS = Format("uint8", symmetric=False)  # what DynamicQuantizeLinear gives, by the ONNX specification
+_BIAS = 2  # which input of Gemm
+
+
+def dynamic_scheme(node: ir.Node, dialect: Dialect) -> Scheme | None:
+    """How a node would run with the range of what it reads found at run time; None where it cannot.
+
+    Its weight has to be a constant matrix, and a Gemm has to be a plain product and sum.
+    """
+    if node.domain or node.op_type not in dialect.dynamic_ops or node.outputs[0].dtype != ir.DataType.FLOAT:
+        return None
+    weight = node.inputs[1]
+    if weight is None or ir.is_constant(node.inputs[0]) or constant_weight(weight) is None or ir.rank(weight) != 2:
+        return None
+    plain = {"transA": 0, "alpha": 1.0, "beta": 1.0}
+    if any(ir.attribute(node, name, default) != default for name, default in plain.items()):
+        return None
+    return Scheme(DYNAMIC, _LEVELS, weights=(weight_site(node, weight, dialect),))
+
+
+def write_dynamic(model: ir.Model, plan: Plan) -> ir.Model:
+    """Write the regions that a plan runs with ranges found at run time; in place, the rest is written already."""
+    sites = [site for _, scheme in plan.lowered() if scheme.precision == DYNAMIC for site in scheme.weights]
+    if sites:
+        writer = _Writer(model, plan)
+        for site in sites:
+            writer.write(site)
+        drop_unread_weights(model.graph)
+    return model
+
+
+class _Writer:
+    def __init__(self, model: ir.Model, plan: Plan) -> None:
+        self._graph, self._plan = model.graph, plan
+        self._names = ir.Names(model)
+        self._nodes = {str(node.name): node for node in model.graph}
+        self._quantized: dict[ir.Value, Sequence[ir.Value]] = {}
+        self._weights: dict[tuple[str, bool, Quantization], tuple[ir.Value, ir.Value]] = {}
+        self._made: list[ir.Node] = []
+
+    def write(self, site: WeightSite) -> None:
+        """One matrix product. Its kernel keeps the node's name, by which its time is told later."""
+        node = self._nodes[site.node]
+        output, name = node.outputs[0], str(node.name)
+        bias = node.inputs[_BIAS] if len(node.inputs) > _BIAS else None
+        self._names.read()
+        self._made = []
+        levels, scale, zero = self._read_quantized(node)
+        weight, weight_scales = self._stored(site)
+        product = self._append("MatMulInteger", [levels, weight, zero], f"{name}_int32", ir.DataType.INT32, output.shape)
+        kernel = self._made[-1]
+        to_float = {"to": int(ir.DataType.FLOAT)}
+        real = self._append("Cast", [product], f"{name}_float", ir.DataType.FLOAT, output.shape, to_float)
+        factors = self._append("Mul", [scale, weight_scales], f"{name}_scales", ir.DataType.FLOAT, weight_scales.shape)
+        real = self._append("Mul", [real, factors], f"{name}_scaled", ir.DataType.FLOAT, output.shape)
+        if bias is not None:
+            real = self._append("Add", [real, bias], f"{name}_biased", ir.DataType.FLOAT, output.shape)
+        for made in self._made:
+            ir.set_origin(made, [node])
+        ir.replace_nodes(self._graph, [node], output, self._made, real)
+        kernel.name = name
+
+    def _read_quantized(self, node: ir.Node) -> Sequence[ir.Value]:
+        """Levels, scale and zero point of what a node reads; several that read one value share its quantizer."""
+        source = node.inputs[0]
+        assert source is not None  # noqa: S101 - a required input
+        if source not in self._quantized:
+            # Named after the node, so that its time counts for the first of those that need it.
+            wanted = [f"{node.name}_{kind}" for kind in ("quantized", "scale", "zero_point")]
+            types = (ir.DataType.UINT8, ir.DataType.FLOAT, ir.DataType.UINT8)
+            made = ir.make_node(
+                "DynamicQuantizeLinear", [source], {}, num_outputs=3, name=self._names.fresh(f"{wanted[0]}_node")
+            )
+            for value, name, dtype in zip(made.outputs, wanted, types, strict=True):
+                value.name, value.type, value.shape = self._names.fresh(name), ir.TensorType(dtype), ir.Shape([])
+            made.outputs[0].shape = source.shape
+            self._made.append(made)
+            self._quantized[source] = made.outputs
+        return self._quantized[source]
+
+    def _stored(self, site: WeightSite) -> tuple[ir.Value, ir.Value]:
+        """Levels of a weight, [rows, columns] as MatMulInteger reads it, and its scales."""
+        found, node = self._plan.weights[site.node, site.index], self._nodes[site.node]
+        columns_first = bool(ir.attribute(node, "transB", 0))
+        key = (site.value, site.transposed != columns_first, found)
+        if key not in self._weights:
+            levels = found.quantize(site.array(self._graph))
+            levels = np.ascontiguousarray(levels.T if columns_first else levels)
+            self._weights[key] = (
+                ir.add_initializer(self._graph, self._names.fresh(f"{site.value}_quantized"), levels),
+                ir.add_initializer(self._graph, self._names.fresh(f"{site.value}_scale"), found.scale),
+            )
+        return self._weights[key]
+
+    def _append(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value],
+        output: str,
+        dtype: ir.DataType,
+        shape: ir.Shape | None,
+        attributes: Mapping[str, int] | None = None,
+    ) -> ir.Value:
+        node = ir.make_node(op_type, inputs, attributes or {}, name=self._names.fresh(f"{output}_node"))
+        value = node.outputs[0]
+        value.name, value.type, value.shape = self._names.fresh(output), ir.TensorType(dtype), shape
+        self._made.append(node)
+        return value
