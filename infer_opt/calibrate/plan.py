@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from infer_opt import ir
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     import numpy as np
 
     from infer_opt.calibrate.quantization import Format, Quantization
 
-__all__ = ["DYNAMIC", "INT8", "Choice", "Plan", "Region", "Scheme", "WeightSite"]
+__all__ = ["DYNAMIC", "INT8", "Choice", "Plan", "Region", "Scheme", "WeightSite", "combined"]
 
 INT8 = "int8"  # static: the ranges of activations are those of the calibration samples
 DYNAMIC = "int8-dynamic"  # the range of what a kernel reads is found when it runs
@@ -141,10 +141,6 @@ class Plan:
     activations: Mapping[str, Quantization] = field(default_factory=dict)
     weights: Mapping[tuple[str, int], Quantization] = field(default_factory=dict)
 
-    def at(self, precision: str) -> tuple[Region, ...]:
-        """The regions that run at a precision."""
-        return tuple(region for region in self.regions if self.choices[region.name].precision == precision)
-
     def only(self, names: Collection[str]) -> Plan:
         """The plan with every region but these at its own precision."""
         kept = {
@@ -157,3 +153,28 @@ class Plan:
         """The regions that run at another precision than their own, and how."""
         found = ((region, region.scheme(self.choices[region.name].precision)) for region in self.regions)
         return tuple((region, scheme) for region, scheme in found if scheme is not None)
+
+
+def combined(name: str, plans: Sequence[Plan], lowered: Mapping[str, Plan], reasons: Mapping[str, str]) -> Plan:
+    """A plan that lowers each region as one of several plans does, and leaves the others at their own precision.
+
+    Args:
+        plans: of the same regions, at least one.
+        lowered: which of them, for each region that is lowered.
+        reasons: why a region is not lowered that could be; those that could not keep the first plan's reason.
+    """
+    first = plans[0]
+    choices: dict[str, Choice] = {}
+    weights: dict[tuple[str, int], Quantization] = {}
+    for region in first.regions:
+        plan = lowered.get(region.name)
+        if plan is None:
+            why = reasons.get(region.name, first.choices[region.name].reason)
+            choices[region.name] = Choice(region.own, why)
+            continue
+        choices[region.name] = plan.choices[region.name]
+        scheme = region.scheme(plan.choices[region.name].precision)
+        sites = scheme.weights if scheme is not None else ()
+        weights |= {(site.node, site.index): plan.weights[site.node, site.index] for site in sites}
+    activations = {value: found for plan in reversed(plans) for value, found in plan.activations.items()}
+    return Plan(name, first.regions, choices, activations, weights)

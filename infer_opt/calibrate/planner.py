@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.quantization import Format, Quantization
     from infer_opt.calibrate.ranges import RangeMethod
 
-__all__ = ["dynamic_plan", "float_plan", "integer_plan", "watched_values"]
+__all__ = ["dynamic_plan", "float_plan", "integer_plan", "lowered_plans", "watched_values"]
 
 _BIAS_LIMIT = 2.0**30  # of an int32 bias: the other half is for the products that the kernel adds to it
 _LARGEST_CONSTANT = 1 << 22  # elements; a larger one is a weight, which has no activation range
@@ -41,6 +41,14 @@ def watched_values(model: ir.Model, regions: Iterable[Region]) -> list[str]:
     known |= model.graph.initializers.keys()
     wanted = (value for scheme in schemes for value in scheme.values)
     return [value for value in dict.fromkeys(wanted) if value not in known]
+
+
+def lowered_plans(
+    model: ir.Model, regions: Sequence[Region], sketches: Mapping[str, Sketch], method: RangeMethod
+) -> list[Plan]:
+    """Every way to lower all that may be: `integer_plan`, and `dynamic_plan` where that lowers anything."""
+    dynamic = dynamic_plan(model, regions)
+    return [integer_plan(model, regions, sketches, method), *([dynamic] if dynamic.lowered() else [])]
 
 
 def integer_plan(

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.mixing import mixed_plans
-from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
-from infer_opt.calibrate.sensing import sense_plan
+from infer_opt.calibrate.planner import float_plan, lowered_plans, watched_values
+from infer_opt.calibrate.sensing import sense_plans
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
 from infer_opt.errors import InputError
@@ -40,7 +40,7 @@ def plans(
         regions = target.regions(model)
         unchanged = float_plan(regions)
     _check_order(request, order, regions)
-    if not order.tries_int8 or not any("int8" in region.precisions for region in regions):
+    if not order.tries_int8 or not any(region.schemes for region in regions):
         return [unchanged], []
     if samples.calibration is None:
         return [unchanged], ["INT8 was not tried: it needs samples (--calib)"]
@@ -52,19 +52,19 @@ def plans(
             model, values, samples.calibration, threads=request.thread_count, seed=request.seed, advance=advance
         )
     with stages("plan"):
-        quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges)
+        lowered = lowered_plans(model, regions, found.sketches, order.quantize.ranges)
     notes = [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
     if order.int8:
-        return [quantized], notes
+        return lowered[:1], notes  # the order is of INT8 with the ranges of the samples
     if not request.budget.stated:
         # Unstated, a limit has to hold on inputs worse than the samples too, and nothing checks that yet: a page
         # classifier lost 3 points on noisy pages by a plan that kept 57 dB on clean ones (measured).
-        return [unchanged, quantized], notes
+        return [unchanged, *lowered], notes
     trial = Trial.of_samples(model, samples.calibration, request.thread_count)
-    sensed = sense_plan(target, model, quantized, trial, stages)
+    sensed = sense_plans(target, model, lowered, trial, stages)
     with stages("plan"):
         mixed = mixed_plans(model, sensed, request.budget)
-    return [unchanged, quantized, *mixed], notes
+    return [unchanged, *lowered, *mixed], notes
 
 
 def _check_order(request: Request, order: Order, regions: Sequence[Region]) -> None:

@@ -87,7 +87,7 @@ def _carried_out(order: Order, winner: Built) -> Pipeline:
     """The passes that made the winner: none of the original, no quantization of a float model."""
     if winner.plan.name == ORIGINAL:
         return Pipeline()
-    quantized = bool(winner.plan.at("int8"))
+    quantized = bool(winner.plan.lowered())
     return Pipeline(tuple(item for item in order.pipeline.passes if item.stage == "graph" or quantized))
 
 

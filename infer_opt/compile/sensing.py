@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
 from infer_opt.calibrate.feeding import feeding
-from infer_opt.calibrate.planner import integer_plan, watched_values
+from infer_opt.calibrate.planner import lowered_plans, watched_values
 from infer_opt.calibrate.progress import Silent, Stages
-from infer_opt.calibrate.sensing import sense_plan
+from infer_opt.calibrate.sensing import sense_plans
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
 from infer_opt.compile.optimise import legalized
@@ -59,5 +59,5 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
             seed=request.seed,
             advance=advance,
         )
-    plan = integer_plan(model, regions, found.sketches, order.quantize.ranges)
-    return sense_plan(target, model, plan, Trial.of_samples(model, samples, request.thread_count), stages)
+    plans = lowered_plans(model, regions, found.sketches, order.quantize.ranges)
+    return sense_plans(target, model, plans, Trial.of_samples(model, samples, request.thread_count), stages)

@@ -77,7 +77,9 @@ class _Writer:
         self._made = []
         levels, scale, zero = self._read_quantized(node)
         weight, weight_scales = self._stored(site)
-        product = self._append("MatMulInteger", [levels, weight, zero], f"{name}_int32", ir.DataType.INT32, output.shape)
+        product = self._append(
+            "MatMulInteger", [levels, weight, zero], f"{name}_int32", ir.DataType.INT32, output.shape
+        )
         kernel = self._made[-1]
         to_float = {"to": int(ir.DataType.FLOAT)}
         real = self._append("Cast", [product], f"{name}_float", ir.DataType.FLOAT, output.shape, to_float)
