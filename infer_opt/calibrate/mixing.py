@@ -1,4 +1,4 @@
-"""Mixed plans: for a few errors, the fastest choice of groups, and of ways to lower them, that keeps them as predicted."""
+"""Mixed plans: for a few errors, the fastest choice of what to lower, and how, that keeps them by the prediction."""
 
 from __future__ import annotations
 
@@ -70,14 +70,13 @@ def _boundaries(model: ir.Model, sensed: Sensed) -> list[Boundary]:
     way_of = {(way.plan, name): way for way in sensed.alternatives for name in way.regions}
     found = []
     for plan in sensed.plans.values():
-        makers = {value: way_of[plan.name, region.name] for region, scheme in plan.lowered() for value in scheme.writes}
+        lowered = [(way_of[plan.name, region.name], scheme) for region, scheme in plan.lowered()]
+        makers = {value: way for way, scheme in lowered for value in scheme.writes}
         found += [
-            Boundary(
-                makers[value], way_of[plan.name, region.name], _BOUNDARY_SECONDS * (ir.elements(values[value]) or 0)
-            )
-            for region, scheme in plan.lowered()
+            Boundary(makers[value], way, _BOUNDARY_SECONDS * (ir.elements(values[value]) or 0))
+            for way, scheme in lowered
             for value in scheme.reads
-            if value in makers and makers[value] is not way_of[plan.name, region.name]
+            if value in makers and makers[value] is not way
         ]
     return found
 

@@ -35,7 +35,7 @@ def float_plan(regions: Sequence[Region]) -> Plan:
 
 
 def watched_values(model: ir.Model, regions: Iterable[Region]) -> list[str]:
-    """Values that need statistics: what INT8 kernels read and write in integers, less constants, copies and fixed ranges."""
+    """Values that need statistics: what kernels read and write in integers, less constants, copies and fixed ranges."""
     schemes = [scheme for region in regions for scheme in region.schemes]
     known = {value for scheme in schemes if scheme.moves_data or scheme.fixed_range for value in scheme.writes}
     known |= model.graph.initializers.keys()
