@@ -99,7 +99,7 @@ def _table(sensed: Sensed, request: Any) -> dict[str, Any]:
         for name, plan in sensed.plans.items()
         if plan.lowered()
     }
-    weakest = min(sensitivity.signals, key=lambda part: min(found[part] for found in together.values()))
+    weakest = min(sensitivity.signals, key=lambda part: min(found[part] for found in together.values()), default="")
 
     def entry(noise: Noise) -> dict[str, Any]:
         way = noise.alternative

@@ -4,8 +4,8 @@
     levels, scale, zero point = DynamicQuantizeLinear(x)
 
 onnxruntime makes one kernel of it (DynamicQuantizeMatMul), or one quantizer and a kernel for each product
-(MatMulIntegerToFloat) where several read one value. It needs no samples. The one scale is that of the whole tensor: what
-a sample gives depends, within the rounding, on the samples it is batched with.
+(MatMulIntegerToFloat) where several read one value. It needs no samples. The one scale is that of the whole tensor:
+what a sample gives depends, within the rounding, on the samples it is batched with.
 """
 
 from __future__ import annotations
@@ -72,24 +72,22 @@ class _Writer:
         """One matrix product. Its kernel keeps the node's name, by which its time is told later."""
         node = self._nodes[site.node]
         output, name = node.outputs[0], str(node.name)
+        real, shape = ir.DataType.FLOAT, output.shape
         bias = node.inputs[_BIAS] if len(node.inputs) > _BIAS else None
         self._names.read()
         self._made = []
         levels, scale, zero = self._read_quantized(node)
         weight, weight_scales = self._stored(site)
-        product = self._append(
-            "MatMulInteger", [levels, weight, zero], f"{name}_int32", ir.DataType.INT32, output.shape
-        )
+        product = self._append("MatMulInteger", [levels, weight, zero], f"{name}_int32", ir.DataType.INT32, shape)
         kernel = self._made[-1]
-        to_float = {"to": int(ir.DataType.FLOAT)}
-        real = self._append("Cast", [product], f"{name}_float", ir.DataType.FLOAT, output.shape, to_float)
-        factors = self._append("Mul", [scale, weight_scales], f"{name}_scales", ir.DataType.FLOAT, weight_scales.shape)
-        real = self._append("Mul", [real, factors], f"{name}_scaled", ir.DataType.FLOAT, output.shape)
+        as_float = self._append("Cast", [product], f"{name}_float", real, shape, {"to": int(real)})
+        factors = self._append("Mul", [scale, weight_scales], f"{name}_scales", real, weight_scales.shape)
+        result = self._append("Mul", [as_float, factors], f"{name}_scaled", real, shape)
         if bias is not None:
-            real = self._append("Add", [real, bias], f"{name}_biased", ir.DataType.FLOAT, output.shape)
+            result = self._append("Add", [result, bias], f"{name}_biased", real, shape)
         for made in self._made:
             ir.set_origin(made, [node])
-        ir.replace_nodes(self._graph, [node], output, self._made, real)
+        ir.replace_nodes(self._graph, [node], output, self._made, result)
         kernel.name = name
 
     def _read_quantized(self, node: ir.Node) -> Sequence[ir.Value]:

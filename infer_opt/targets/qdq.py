@@ -27,8 +27,8 @@ def write_qdq(model: ir.Model, plan: Plan) -> ir.Model:
     """A copy of `model` with the plan's quantizers, integer weights and biases, and without the float weights.
 
     A value that an INT8 region writes is read through its quantizer by everybody, so that the kernel can keep its
-    integers; one that only INT8 regions read quantized stays as it is for others. Regions with ranges found at run time are left to
-    `write_dynamic`.
+    integers; one that only INT8 regions read quantized stays as it is for others. Regions with
+    ranges found at run time are left to `write_dynamic`.
     """
     copy = ir.clone(model)
     writer = _Writer(copy, plan)
