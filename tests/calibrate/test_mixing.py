@@ -12,7 +12,7 @@ from infer_opt import ir, targets
 from infer_opt.calibrate.budget import Budget
 from infer_opt.calibrate.mixing import mixed_plans
 from infer_opt.calibrate.progress import Silent, Stages
-from infer_opt.calibrate.sensing import Sensed, sense_plan
+from infer_opt.calibrate.sensing import Sensed, sense_plans
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.profiles import Profile
 from tests.targets.networks import Network, int8_plan, normal, profile, uniform_feeds
@@ -34,7 +34,7 @@ def sensed(folder: Path, device: Profile, scale: float = 1.0) -> tuple[ir.Model,
     model = Network(TEXT, {**WEIGHTS, "even": EVEN * np.float32(scale)}).load(folder)
     plan = int8_plan(model, device, IMAGES)
     trial = Trial.of_samples(model, IMAGES, 1)
-    return model, sense_plan(targets.create(device), model, plan, trial, Stages(Silent()))
+    return model, sense_plans(targets.create(device), model, [plan], trial, Stages(Silent()))
 
 
 @pytest.mark.parametrize("device", [X86, ARM], ids=["timed or not", "not timed"])

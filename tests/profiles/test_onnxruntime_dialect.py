@@ -11,9 +11,14 @@ import onnx
 import onnxruntime
 import pytest
 
-from infer_opt import profiles
+from infer_opt import ir, profiles
+from infer_opt.calibrate.planner import dynamic_plan
 from infer_opt.profiles import Profile
+from infer_opt.targets.dynamic import write_dynamic
+from infer_opt.targets.qdq import write_qdq
+from infer_opt.targets.regions import find_regions
 from tests.profiles.qdq_model import SCALE, Case, qdq_model
+from tests.targets.networks import Network, optimized
 
 PROFILES = [
     profile
@@ -125,6 +130,18 @@ def test_a_compute_op_takes_its_int8_kernel(profile: Profile, op: str, opset: in
     assert kernels(graph) == [case.kernel]
     assert count(graph, "QuantizeLinear") == len(case.inputs)
     assert count(graph, "DequantizeLinear") == 1
+
+
+@pytest.mark.parametrize(("profile", "op", "opset"), claims("dynamic_ops"))
+def test_a_dynamic_op_becomes_one_kernel(profile: Profile, op: str, opset: int, tmp_path: Path) -> None:
+    """DynamicQuantizeLinear, MatMulInteger, Cast and Mul, with the bias of a Gemm: nothing else is left."""
+    bias = ", b" if op == "Gemm" else ""
+    constants = {"w": np.full((16, 8), 0.5, np.float32)} | ({"b": np.ones(8, np.float32)} if bias else {})
+    network = Network(f"net (float[4,16] x) => (float[] y) {{ y = {op}(x, w{bias}) }}", constants, opset)
+    model = network.load(tmp_path)
+    plan = dynamic_plan(model, find_regions(model, profile.dialect, int8=True))
+    data = ir.serialize(write_dynamic(write_qdq(model, plan), plan))
+    assert optimized(data, tmp_path) == ["DynamicQuantizeMatMul"]
 
 
 @each_host
