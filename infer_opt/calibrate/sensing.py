@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from infer_opt import ir
 from infer_opt.calibrate.grouping import alternatives
 from infer_opt.calibrate.kernel_times import region_times
 from infer_opt.calibrate.planner import float_plan
@@ -13,7 +14,6 @@ from infer_opt.calibrate.sensitivity import measure
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from infer_opt import ir
     from infer_opt.calibrate.grouping import Alternative
     from infer_opt.calibrate.kernel_times import RegionTimes
     from infer_opt.calibrate.plan import Plan
@@ -34,6 +34,7 @@ class Sensed:
         in_float: times of every region where nothing is lowered; None where this host's latency does not count.
         lowered: and by name of each plan.
         unmeasured: why not, or None.
+        sizes: elements of the values by name, for the sample that was timed.
     """
 
     plans: Mapping[str, Plan]
@@ -42,6 +43,7 @@ class Sensed:
     in_float: RegionTimes | None
     lowered: Mapping[str, RegionTimes]
     unmeasured: str | None
+    sizes: Mapping[str, int]
 
     @property
     def alternatives(self) -> tuple[Alternative, ...]:
@@ -79,4 +81,5 @@ def sense_plans(target: Target, model: ir.Model, plans: Sequence[Plan], trial: T
         unmeasured = target.timed_here()
         in_float = None if unmeasured else times(float_plan(plans[0].regions))
         lowered = {} if unmeasured else {plan.name: times(plan) for plan in plans}
-    return Sensed(by_name, sensitivity, len(trial.feeds), in_float, lowered, unmeasured)
+    sizes = ir.value_sizes(model, {name: array.shape for name, array in trial.feeds[0].items()})
+    return Sensed(by_name, sensitivity, len(trial.feeds), in_float, lowered, unmeasured, sizes)
