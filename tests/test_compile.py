@@ -182,7 +182,7 @@ def test_the_manifest_tells_what_the_artifact_is_made_of(work: Work) -> None:
     manifest = read_manifest(work.out)
     assert manifest["source"] == {"path": "net.onnx", "sha256": ir.file_sha256(work.model)}
     assert manifest["calib"] == {"path": work.calib, "sha256": ir.file_sha256(Path(work.calib)), "samples": 12}
-    assert manifest["pipeline"] == "simplify,fuse{without=GroupNormalization+PRelu},quantize"
+    assert manifest["pipeline"] == "simplify,fuse{without=GroupNormalization+PRelu,also=MatMul},quantize"
     assert manifest["run"] == {"threads": 2, "arena": True}
     assert manifest["profile"]["name"] == "x86-avx512-vnni"
     assert manifest["checked"] == "run"
@@ -400,15 +400,18 @@ def test_the_report_names_the_passes_that_made_the_winner(work: Work) -> None:
     assert read_manifest(work.out)["pipeline"] == ""
     assert work.operators()[:3] == ["Conv", "BatchNormalization", "Relu"]
     float_one = work.compile(budget=Budget(min_sqnr=90), profile=ARM, force=True)
-    assert (float_one.chosen, float_one.pipeline) == ("fp32", "simplify,fuse{without=GroupNormalization+PRelu}")
+    assert (float_one.chosen, float_one.pipeline) == (
+        "fp32",
+        "simplify,fuse{without=GroupNormalization+PRelu,also=MatMul}",
+    )
     assert [item.text.partition("{")[0] for item in float_one.passes] == ["legalize", "simplify", "fuse"]
-    assert read_manifest(work.out)["pipeline"] == "simplify,fuse{without=GroupNormalization+PRelu}"
+    assert read_manifest(work.out)["pipeline"] == "simplify,fuse{without=GroupNormalization+PRelu,also=MatMul}"
     quantized = work.compile(profile=ARM, force=True)
     assert (quantized.chosen, quantized.pipeline) == (
         "int8",
-        "simplify,fuse{without=GroupNormalization+PRelu},quantize",
+        "simplify,fuse{without=GroupNormalization+PRelu,also=MatMul},quantize",
     )
-    assert read_manifest(work.out)["pipeline"] == "simplify,fuse{without=GroupNormalization+PRelu},quantize"
+    assert read_manifest(work.out)["pipeline"] == "simplify,fuse{without=GroupNormalization+PRelu,also=MatMul},quantize"
 
 
 LOUD = Network(
