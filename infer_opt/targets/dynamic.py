@@ -1,4 +1,4 @@
-"""Dynamic quantization: matrix products whose kernel finds the range of what it reads each time it runs.
+"""Dynamic quantization: matrix products and LSTMs whose kernel finds the range of what it reads when it runs.
 
     y = Cast(MatMulInteger(levels, weight, zero point)) * (scale * weight scales) + bias
     levels, scale, zero point = DynamicQuantizeLinear(x)
@@ -17,6 +17,7 @@ import numpy as np
 from infer_opt import ir
 from infer_opt.calibrate.plan import DYNAMIC, Scheme
 from infer_opt.calibrate.quantization import Format
+from infer_opt.targets.dynamic_lstm import lstm_sites, write_lstm
 from infer_opt.targets.weight_sites import constant_weight, drop_unread_weights, weight_site
 
 if TYPE_CHECKING:
@@ -35,42 +36,56 @@ _BIAS = 2  # which input of Gemm
 def dynamic_scheme(node: ir.Node, dialect: Dialect) -> Scheme | None:
     """How a node would run with the range of what it reads found at run time; None where it cannot.
 
-    Its weight has to be a constant matrix, and a Gemm has to be a plain product and sum.
+    Its weights have to be constant, that of a product a matrix, and a Gemm has to be a plain product and sum.
     """
-    if node.domain or node.op_type not in dialect.dynamic_ops or node.outputs[0].dtype != ir.DataType.FLOAT:
+    if node.domain or node.op_type not in dialect.dynamic_ops or node.inputs[0] is None:
         return None
+    if node.inputs[0].dtype != ir.DataType.FLOAT:
+        return None
+    sites = lstm_sites(node, dialect) if node.op_type == "LSTM" else _product_sites(node, dialect)
+    return None if sites is None else Scheme(DYNAMIC, _LEVELS, weights=sites)
+
+
+def _product_sites(node: ir.Node, dialect: Dialect) -> tuple[WeightSite, ...] | None:
     weight = node.inputs[1]
     if weight is None or ir.is_constant(node.inputs[0]) or constant_weight(weight) is None or ir.rank(weight) != 2:
         return None
     plain = {"transA": 0, "alpha": 1.0, "beta": 1.0}
     if any(ir.attribute(node, name, default) != default for name, default in plain.items()):
         return None
-    return Scheme(DYNAMIC, _LEVELS, weights=(weight_site(node, weight, dialect),))
+    return (weight_site(node, weight, dialect),)
 
 
 def write_dynamic(model: ir.Model, plan: Plan) -> ir.Model:
     """Write the regions that a plan runs with ranges found at run time; in place, the rest is written already."""
-    sites = [site for _, scheme in plan.lowered() if scheme.precision == DYNAMIC for site in scheme.weights]
-    if sites:
+    schemes = [scheme for _, scheme in plan.lowered() if scheme.precision == DYNAMIC]
+    if schemes:
         writer = _Writer(model, plan)
-        for site in sites:
-            writer.write(site)
+        for scheme in schemes:
+            writer.write(scheme.weights)
         drop_unread_weights(model.graph)
     return model
 
 
 class _Writer:
     def __init__(self, model: ir.Model, plan: Plan) -> None:
-        self._graph, self._plan = model.graph, plan
+        self._model, self._graph, self._plan = model, model.graph, plan
         self._names = ir.Names(model)
         self._nodes = {str(node.name): node for node in model.graph}
         self._quantized: dict[ir.Value, Sequence[ir.Value]] = {}
         self._weights: dict[tuple[str, bool, Quantization], tuple[ir.Value, ir.Value]] = {}
         self._made: list[ir.Node] = []
 
-    def write(self, site: WeightSite) -> None:
-        """One matrix product. Its kernel keeps the node's name, by which its time is told later."""
-        node = self._nodes[site.node]
+    def write(self, sites: Sequence[WeightSite]) -> None:
+        """One node. Its kernel keeps the node's name, by which its time is told later."""
+        node = self._nodes[sites[0].node]
+        if node.op_type == "LSTM":
+            found = {site.index: self._plan.weights[site.node, site.index] for site in sites}
+            write_lstm(self._model, node, found, self._names)
+        else:
+            self._write_product(sites[0], node)
+
+    def _write_product(self, site: WeightSite, node: ir.Node) -> None:
         output, name = node.outputs[0], str(node.name)
         real, shape = ir.DataType.FLOAT, output.shape
         bias = node.inputs[_BIAS] if len(node.inputs) > _BIAS else None
