@@ -165,6 +165,57 @@ def test_a_stated_limit_lets_mixes_compete(work: Work) -> None:
     assert report.budget_faults == ()
 
 
+PRODUCTS = Network(
+    """net (float[1,32,64] x) => (float[] y) {
+        [one] a = MatMul(x, w1) [act] b = Relu(a) [soft] c = LayerNormalization<axis=-1>(b, gamma)
+        [two] d = MatMul(c, w2) [sum] e = Add(d, x) [three] y = MatMul(e, w3) }""",
+    {
+        "w1": normal(64, 512, scale=0.2),
+        "gamma": np.ones(512, np.float32),
+        "w2": normal(512, 64, seed=1, scale=0.1),
+        "w3": normal(64, 256, seed=2, scale=0.1),
+    },
+)
+
+
+def test_ranges_found_at_run_time_compete(work: Work) -> None:
+    """As a candidate of its own, refused and timed like the others; mixes may hold both kinds of INT8."""
+    report = work.compile(**saved(PRODUCTS, work, x=normal(16, 1, 32, 64, seed=20)), budget=Budget(min_sqnr=25))
+    names = [item.name for item in report.candidates]
+    assert names[:3] == ["fp32", "int8", "int8-dynamic"]
+    dynamic = report.candidates[2]
+    assert (dynamic.refused, dynamic.failed) == (None, None)
+    assert dynamic.latency is not None
+    assert 25 < min(error.sqnr for error in dynamic.errors) < 60
+    assert dynamic.bytes < report.original_bytes / 3
+    read = json.loads((work.out / "report.json").read_text())
+    jsonschema.validate(read, json.loads((SCHEMAS / "report.schema.json").read_text()))
+    assert {region["precision"] for region in read["regions"]} <= {"fp32", "int8", "int8-dynamic"}
+
+
+def test_an_order_of_int8_means_the_ranges_of_the_samples(work: Work) -> None:
+    """By `--precision` and by `--pipeline`."""
+    options = saved(PRODUCTS, work, x=normal(16, 1, 32, 64, seed=20))
+    for order in ({"precision": "int8"}, {"pipeline": Pipeline.parse("simplify,quantize")}):
+        report = work.compile(**options, **order, force=True)
+        assert [item.name for item in report.candidates] == ["int8"]
+        assert "DynamicQuantizeLinear" not in work.operators()
+        assert {choice.precision for choice in report.plan.choices.values()} == {"fp32", "int8"}
+
+
+def test_what_only_ranges_at_run_time_can_lower_is_tried(work: Work) -> None:
+    """An LSTM has no other INT8; an order of INT8 is refused for it."""
+    cell = Network(
+        "net (float[8,1,16] x) => (float[] y) { y, h, c = LSTM<hidden_size=64>(x, w, r) }",
+        {"w": normal(1, 256, 16, scale=0.2), "r": normal(1, 256, 64, seed=1, scale=0.2)},
+    )
+    options = saved(cell, work, x=normal(16, 8, 1, 16, seed=20))
+    report = work.compile(**options)
+    assert "int8-dynamic" in [item.name for item in report.candidates]
+    message, _ = work.refused(**options, precision="int8", force=True)
+    assert "can run at int8" in message
+
+
 def test_the_folder_holds_model_manifest_and_report(work: Work) -> None:
     """Nothing else, there or beside it; both texts follow their published schemas."""
     report = work.compile()
