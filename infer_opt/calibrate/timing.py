@@ -27,7 +27,8 @@ class Latency:
     p99_ms: float
     rounds: int
     ratio: float = 1.0
-    """Median over the rounds of the first runner's time by this one's: the speed-up."""
+    """Median over the rounds of the first runner's time by this one's: the speed-up. The time of a turn is the median
+    of its runs, so that one during which the machine did something else does not count."""
 
 
 def interleaved(
@@ -66,13 +67,13 @@ def in_turns(
         for name, timer in timers.items():
             times[name].append([1e3 * timer() for _ in range(repeats[name])])
         advance()
-    first = np.mean(next(iter(times.values())), axis=1)
+    first = np.median(next(iter(times.values())), axis=1)
     return {name: _latency(np.asarray(taken), first) for name, taken in times.items()}
 
 
 def _latency(taken: np.ndarray, first: np.ndarray) -> Latency:
     p50, p90, p99 = (float(value) for value in np.percentile(taken, (50, 90, 99)))
-    return Latency(p50, p90, p99, len(taken), float(np.median(first / taken.mean(axis=1))))
+    return Latency(p50, p90, p99, len(taken), float(np.median(first / np.median(taken, axis=1))))
 
 
 def _warm(timer: Callable[[], float]) -> float:

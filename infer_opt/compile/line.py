@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
 from infer_opt.calibrate.choice import choose
-from infer_opt.calibrate.feeding import Feeding, feeding
-from infer_opt.calibrate.judging import ORIGINAL, Built, judge
+from infer_opt.calibrate.feeding import Feeding, feeding, input_specs
+from infer_opt.calibrate.judging import ORIGINAL, Candidate, Contest, judge
 from infer_opt.calibrate.original import Original
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.progress import Progress, Silent, Stages
-from infer_opt.calibrate.runner import RunError
+from infer_opt.calibrate.verifying import verifying
+from infer_opt.compile.bench import Bench
 from infer_opt.compile.optimise import run_passes
 from infer_opt.compile.plans import plans
 from infer_opt.compile.record import Compiled, manifest_of, report_of
@@ -21,9 +22,6 @@ from infer_opt.report import Report, write_manifest, write_report
 from infer_opt.report.publish import check_out, publish, staging
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.target import Target
 
 __all__ = ["compile_model"]
@@ -47,32 +45,32 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     model, steps = run_passes(request, order, source, samples, original, stages)
     unmeasured = unmeasured or _stand_ins(source, model)
     planned, notes = plans(request, order, target, model, samples, original, stages)
-    candidates = [(plan, model) for plan in planned]
+    candidates = [Candidate(plan, model, searched) for plan, searched in planned]
     if order.free and unmeasured is None:
         # Graph passes may not pay either: the model as it came competes.
-        candidates.append((replace(float_plan(target.regions(source)), name=ORIGINAL), source))
+        candidates.append(Candidate(replace(float_plan(target.regions(source)), name=ORIGINAL), source))
+    contest = Contest(
+        original.runner,
+        verifying(samples, input_specs(source), request.seed),
+        ir.output_parts(source),
+        ir.recurrent_state(source),
+        None if order.int8 else request.budget,
+        timed=unmeasured is None,
+    )
     with staging(request.out) as folder:
-        threads = None if original.runner is None else request.thread_count
-        built = [_build(target, plan, graph, folder / plan.name, threads, stages) for plan, graph in candidates]
-        verdict = judge(
-            original.runner,
-            built,
-            samples,
-            ir.output_parts(source),
-            None if order.int8 else request.budget,
-            stages,
-            timed=unmeasured is None,
-        )
+        workshop = Bench(target, folder, None if original.runner is None else request.thread_count)
+        verdict = judge(candidates, workshop, contest, stages)
         best, why = choose(verdict.judged, unmeasured)
         if best.latency is None:
             unmeasured = unmeasured or "it cannot be run here"
-        winner = next(item for item in built if item.plan.name == best.name)
+        winner = next(item for item in verdict.built if item.plan.name == best.name)
         done = Compiled(
             request,
             order,
             source,
             steps,
             samples,
+            contest.samples,
             verdict,
             winner,
             why,
@@ -109,16 +107,3 @@ def _stand_ins(*models: ir.Model) -> str | None:
     """Why latency says nothing where a reference stands for an operator that only the device has."""
     names = {f"`{name}`" for model in models for name in ir.referenced_operators(model)}
     return f"{', '.join(sorted(names))} ran as a reference, not as the device's kernel" if names else None
-
-
-def _build(target: Target, plan: Plan, model: ir.Model, folder: Path, threads: int | None, stages: Stages) -> Built:
-    """Write one candidate, and load it unless nothing is run here (no threads)."""
-    folder.mkdir()
-    with stages("emit"):
-        artifact = target.emit(model, plan, folder)
-    if threads is None:
-        return Built(plan, folder, artifact, None)
-    try:
-        return Built(plan, folder, artifact, target.run(folder, artifact, threads))
-    except RunError as error:
-        return Built(plan, folder, artifact, None, error.message)

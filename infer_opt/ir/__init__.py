@@ -62,6 +62,7 @@ from infer_opt.ir.references import (
 from infer_opt.ir.save import save, serialize
 from infer_opt.ir.schemas import latest_opset, operator_known
 from infer_opt.ir.shapes import dims, elements, numpy_dtype, proven_dims, rank
+from infer_opt.ir.state import recurrent_state
 from infer_opt.ir.surgery import operate, require_graphsurgeon
 from infer_opt.ir.text import text
 
@@ -132,6 +133,7 @@ __all__ = [
     "output_parts",
     "proven_dims",
     "rank",
+    "recurrent_state",
     "referenced_operators",
     "register_reference",
     "registered_references",

@@ -138,8 +138,9 @@ def error_table(error: OutputError) -> dict[str, Any]:
         "largest_error": error.largest if math.isfinite(error.largest) else None,  # JSON has no infinity
         "unequal": error.unequal,
         "elements": error.elements,
-        "agreement": error.agreement,
-        "divergence_nats": None if error.agreement is None else error.divergence / error.rows,
+        "kind": error.kind.name if error.floats else "integers",
+        "judged": error.judged,
+        "drop": None if error.drop is None else round(error.drop, 6),
     }
 
 
