@@ -11,7 +11,7 @@ from infer_opt.calibrate.metrics.kind import Array
 
 __all__ = ["Shares"]
 
-_LEAST_OVERLAP = 0.9
+_LEAST_OVERLAP = 0.95
 _LEAST_F1 = 0.95
 _ENOUGH = 32  # places that the original says yes to: fewer make no F1 worth the name
 _COLLAPSE_OVERLAP = 0.5
