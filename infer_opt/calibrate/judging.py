@@ -215,7 +215,11 @@ class _Court:
             if built.runs and judged.failed is None
         ]
         right = [(built, judged) for built, judged in running if judged.refused is None] or running
-        opened = {judged.name: self._workshop.open(built) for built, judged in right}
+        # The original runs already; a second session of it would weigh as much and tell the same.
+        opened = {
+            judged.name: self._contest.original if judged.name == ORIGINAL else self._workshop.open(built)
+            for built, judged in right
+        }
         return {name: runner for name, runner in opened.items() if runner is not None}
 
 
