@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from infer_opt.calibrate.choice import Judged
 from infer_opt.calibrate.drift import drift
 from infer_opt.calibrate.expected import Expected
+from infer_opt.calibrate.metrics import auto_kinds
 from infer_opt.calibrate.runner import RunError
 from infer_opt.calibrate.timing import interleaved
 from infer_opt.calibrate.verification import compare
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
     from infer_opt import ir
     from infer_opt.calibrate.budget import Budget
-    from infer_opt.calibrate.metrics import OutputError
+    from infer_opt.calibrate.evaluation import Evaluation, Score
+    from infer_opt.calibrate.metrics import Kinds, OutputError
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.runner import Runner
@@ -99,6 +101,8 @@ class Contest:
         state: outputs that are fed back, by `ir.recurrent_state`.
         budget: refuses candidates; None where a precision is an order.
         timed: whether this host's latency counts.
+        kinds: how outputs are compared, by `--metric`.
+        evaluation: the user's own score, or None.
     """
 
     original: Runner | None
@@ -107,6 +111,8 @@ class Contest:
     state: Mapping[str, str]
     budget: Budget | None
     timed: bool
+    kinds: Kinds = auto_kinds
+    evaluation: Evaluation | None = None
 
 
 @dataclass(frozen=True)
@@ -171,29 +177,34 @@ class _Court:
         assert samples is not None  # noqa: S101 - asked for by `hear`
         with self._stages("verify", samples.steps) as advance:
             errors = self._errors(runner, "", advance)
-            refused = self._refusal(built, errors)
+            evaluation = self._contest.evaluation
+            score = None if evaluation is None else evaluation.score(runner)
+            refused = self._refusal(built, errors, score)
             changed: dict[str, list[OutputError]] = {}
-            if refused is None and _is_lowered(built.plan):
+            if refused is None and score is None and _is_lowered(built.plan):
                 changed = {name: self._errors(runner, name, advance) for name in samples.changed}
                 refused = drift(errors, changed) if self._free(built) else None
-        return replace(judged, errors=errors, changed=changed, refused=refused)
+        return replace(judged, errors=errors, changed=changed, refused=refused, score=score)
 
     def _errors(self, runner: Runner, change: str, advance: Callable[[], None]) -> list[OutputError]:
         samples, expected = self._contest.samples, self._expected
         assert samples is not None  # noqa: S101 - asked for by `hear`
         assert expected is not None  # noqa: S101
         chosen = samples.changed[change] if change else samples.samples
-        return compare(expected, runner, chosen, chosen.describe, parts=self._contest.parts, advance=advance)
+        contest = self._contest
+        return compare(
+            expected, runner, chosen, chosen.describe, parts=contest.parts, kinds=contest.kinds, advance=advance
+        )
 
     def _free(self, built: Built) -> bool:
         """Whether it may be refused: not an order, and not the untouched original."""
         return self._contest.budget is not None and built.plan.name != ORIGINAL
 
-    def _refusal(self, built: Built, errors: Sequence[OutputError]) -> str | None:
+    def _refusal(self, built: Built, errors: Sequence[OutputError], score: Score | None) -> str | None:
         budget = self._contest.budget
         if budget is None or not self._free(built):
             return None
-        return budget.refuses(errors) if _is_lowered(built.plan) or budget.stated else None
+        return budget.refuses(errors, score) if _is_lowered(built.plan) or budget.stated else None
 
     def verdict(self) -> Verdict:
         """With the latencies of those that may win."""

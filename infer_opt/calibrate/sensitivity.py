@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infer_opt import ir
-from infer_opt.calibrate.metrics import no_kinds, sqnr_db
+from infer_opt.calibrate.metrics import sqnr_db
 from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.verification import Errors
 
@@ -91,7 +91,7 @@ class Trial:
     def errors(self, model: ir.Model) -> list[OutputError]:
         """What another model makes of the samples, held to the outputs in float."""
         runner = Runner.of_model(model, "the model", threads=self.threads)
-        found = Errors(runner.outputs, self.parts, no_kinds)
+        found = Errors(runner.outputs, self.parts, kinds=tuple)
         for feed, expected in zip(self.feeds, self.outputs, strict=True):
             found.add(expected, runner.run(feed))
         return found.all()

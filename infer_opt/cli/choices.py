@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Json",
     "MaxDrop",
+    "Metric",
     "MinSqnr",
     "Plugins",
     "Preprocess",
@@ -46,8 +47,12 @@ MinSqnr = Annotated[
 MaxDrop = Annotated[
     float | None,
     typer.Option(
-        "--max-drop", metavar="X", min=0.0, max=1.0, help="Largest share of samples whose top class may change."
+        "--max-drop", metavar="X", min=0.0, max=1.0, help="Largest drop of the metric, or of the score of --eval."
     ),
+]
+Metric = Annotated[
+    Literal["auto", "sqnr", "cosine", "top1", "top5", "detection", "ctc"],
+    typer.Option(help="How outputs are compared with the original's; `auto` tells by the output."),
 ]
 Plugins = Annotated[
     list[str] | None,

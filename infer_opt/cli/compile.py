@@ -11,6 +11,7 @@ import typer
 from infer_opt.cli.choices import (
     Json,
     MaxDrop,
+    Metric,
     MinSqnr,
     Plugins,
     Preprocess,
@@ -65,6 +66,13 @@ def compile_command(
     pipeline: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="Exactly these passes, like `simplify,fuse,quantize{method=entropy}`."),
+    ] = None,
+    metric: Metric = "auto",
+    evaluate: Annotated[
+        str | None,
+        typer.Option(
+            "--eval", metavar="FILE.py:FUNC", help="Your own score: takes run(inputs) -> outputs, returns a number."
+        ),
     ] = None,
     max_drop: MaxDrop = None,
     min_sqnr: MinSqnr = None,
@@ -137,6 +145,8 @@ def compile_command(
         allowed_ops=frozenset(allow_ops or ()),
         dry_run=dry_run,
         dump_ir=_not_a_file("--dump-ir", dump_ir),
+        metric=metric,
+        evaluate=evaluate,
     )
     requests = [request] if len(profiles) == 1 else _for_each(profiles, request, out)
     with operated_model(model, surgery) as operated:

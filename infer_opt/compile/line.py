@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
 from infer_opt.calibrate.choice import choose
+from infer_opt.calibrate.evaluation import Evaluation
 from infer_opt.calibrate.feeding import Feeding, feeding, input_specs
 from infer_opt.calibrate.judging import ORIGINAL, Candidate, Contest, judge
+from infer_opt.calibrate.metrics import METRICS
 from infer_opt.calibrate.original import Original
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.progress import Progress, Silent, Stages
@@ -18,6 +20,7 @@ from infer_opt.compile.optimise import run_passes
 from infer_opt.compile.plans import plans
 from infer_opt.compile.record import Compiled, manifest_of, report_of
 from infer_opt.compile.request import Order, Request
+from infer_opt.errors import InputError
 from infer_opt.report import Report, write_manifest, write_report
 from infer_opt.report.publish import check_out, publish, staging
 
@@ -41,6 +44,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     target.check(source, request.allowed_ops)  # before any work: what the device cannot run
     samples = feeding(source, request.calib, request.preprocess, request.seed)
     original = _open_original(request, source, samples)
+    evaluation = _evaluation(request, original)
     unmeasured = "nothing was run here" if original.runner is None else target.timed_here()
     model, steps = run_passes(request, order, source, samples, original, stages)
     unmeasured = unmeasured or _stand_ins(source, model)
@@ -56,6 +60,8 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
         ir.recurrent_state(source),
         None if order.int8 else request.budget,
         timed=unmeasured is None,
+        kinds=METRICS[request.metric],
+        evaluation=evaluation,
     )
     with staging(request.out) as folder:
         workshop = Bench(target, folder, None if original.runner is None else request.thread_count)
@@ -101,6 +107,15 @@ def _open_original(request: Request, source: ir.Model, samples: Feeding) -> Orig
     if used:
         return Original(None, f"nothing was verified: no kernel of {', '.join(sorted(used))} here (--allow-op)")
     return Original.open(request.file, request.title, source, samples, request.thread_count)
+
+
+def _evaluation(request: Request, original: Original) -> Evaluation | None:
+    """The user's score, with the original's; before the work, since the function may be at fault."""
+    if request.evaluate is None:
+        return None
+    if original.runner is None:
+        raise InputError("--eval scores a model that runs here, and nothing is run", "leave --eval or --no-verify out")
+    return Evaluation.of(request.evaluate, original.runner)
 
 
 def _stand_ins(*models: ir.Model) -> str | None:

@@ -130,9 +130,9 @@ def _surgery(request: Request) -> dict[str, str] | None:
 
 
 def _budget_faults(budget: Budget, best: Judged, unmeasured: str | None) -> Iterator[str]:
-    yield from budget.faults(best.errors, best.speedup)
-    yield from budget.collapses(best.errors)
-    yield from budget.unchecked(best.errors)
+    yield from budget.faults(best.errors, best.speedup, best.score)
+    yield from budget.collapses(best.errors, best.score)
+    yield from budget.unchecked(best.errors, best.score)
     if budget.min_speedup is not None and best.speedup is None:
         yield f"--min-speedup cannot be checked: latency was not measured: {unmeasured}"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from infer_opt import ir
 from infer_opt.calibrate.budget import Budget
+from infer_opt.calibrate.metrics import AUTO
 from infer_opt.errors import InputError
 from infer_opt.passes import Pipeline
 from infer_opt.passes.quantize import Quantize
@@ -33,6 +34,8 @@ class Request:
         allowed_ops: operators (`DOMAIN::OP`) that the device has, though the backend does not know them.
         strict: a graph pass that changes an output is an error, where it is undone otherwise.
         dry_run: do everything but write the folder.
+        metric: how outputs are compared: a key of `calibrate.metrics.METRICS`.
+        evaluate: `FILE.py:function` that scores a model, or None.
     """
 
     model: Path
@@ -54,6 +57,8 @@ class Request:
     strict: bool = False
     dry_run: bool = False
     dump_ir: Path | None = None
+    metric: str = AUTO
+    evaluate: str | None = None
 
     @property
     def file(self) -> Path:

@@ -14,6 +14,7 @@ __all__ = ["Shares"]
 _LEAST_OVERLAP = 0.95
 _LEAST_F1 = 0.95
 _ENOUGH = 32  # places that the original says yes to: fewer make no F1 worth the name
+_DIGITS = 6  # of a drop: float32 in another order moves the next
 _COLLAPSE_OVERLAP = 0.5
 _YES = 0.5
 _SURE = 0.1  # from 0 or 1
@@ -65,7 +66,7 @@ class Shares:
     @property
     def drop(self) -> float | None:
         """What F1 lacks, or the overlap where there are too few places for it."""
-        return 1.0 - (self.overlap if self.f1 is None else self.f1)
+        return round(1.0 - (self.overlap if self.f1 is None else self.f1), _DIGITS)
 
     @property
     def error(self) -> float:
