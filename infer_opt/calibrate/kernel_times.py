@@ -65,7 +65,7 @@ def region_times(
 
 def _owners(model: ir.Model, plan: Plan) -> dict[str, str]:
     """Region by the names of its nodes, of the values they make, and of those that it reads in integers."""
-    nodes = {str(node.name): node for node in model.graph}
+    nodes = ir.nodes(model)
     owners: dict[str, str] = {}
     for region, scheme in plan.lowered():
         owners |= dict.fromkeys((value for value in scheme.reads if value not in owners), region.name)

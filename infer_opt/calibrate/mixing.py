@@ -49,8 +49,9 @@ def mixed_plans(model: ir.Model, sensed: Sensed, budget: Budget) -> list[Plan]:
 
 def _gains(model: ir.Model, sensed: Sensed) -> dict[Group, float]:
     """Seconds that each group saves; where nothing was timed, the weights that it makes smaller stand for them."""
+    constants = ir.initializers(model)
     held = {
-        name: sum(ir.elements(model.graph.initializers[site.value]) or 0 for site in scheme.weights)
+        name: sum(ir.elements(constants[site.value]) or 0 for site in scheme.weights)
         for name, scheme in ((region.name, scheme) for region, scheme in sensed.plan.lowered())
     }
     gains: dict[Group, float] = {}
@@ -65,7 +66,7 @@ def _boundaries(model: ir.Model, sensed: Sensed) -> list[Boundary]:
     """None where nothing was timed: sizes of weights cannot be weighed against them."""
     if sensed.times is None:
         return []
-    values = {str(value.name): value for node in model.graph for value in node.outputs}
+    values = {str(value.name): value for graph in ir.all_graphs(model) for node in graph for value in node.outputs}
     group_of = {name: noise.group for noise in sensed.sensitivity.noises for name in noise.group.regions}
     makers = {value: group_of[region.name] for region, scheme in sensed.plan.lowered() for value in scheme.writes}
     return [

@@ -61,6 +61,7 @@ from infer_opt.ir.references import (
 )
 from infer_opt.ir.save import save, serialize
 from infer_opt.ir.schemas import latest_opset, operator_known
+from infer_opt.ir.scopes import Scope, initializers, nodes, scopes
 from infer_opt.ir.shapes import dims, elements, numpy_dtype, proven_dims, rank
 from infer_opt.ir.surgery import operate, require_graphsurgeon
 from infer_opt.ir.text import text
@@ -86,6 +87,7 @@ __all__ = [
     "Peak",
     "Port",
     "Reference",
+    "Scope",
     "Shape",
     "Sparsity",
     "Stored",
@@ -115,6 +117,7 @@ __all__ = [
     "fix_input_shapes",
     "infer_shapes",
     "initializer_bytes",
+    "initializers",
     "inner_graphs",
     "interface",
     "interface_values",
@@ -123,6 +126,7 @@ __all__ = [
     "load",
     "make_node",
     "multiply_adds",
+    "nodes",
     "numpy_dtype",
     "operate",
     "operator_known",
@@ -141,6 +145,7 @@ __all__ = [
     "require_graphsurgeon",
     "save",
     "scalar",
+    "scopes",
     "serialize",
     "set_origin",
     "shapes_known",
