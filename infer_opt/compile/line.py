@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from infer_opt import ir, targets
 from infer_opt.calibrate.choice import choose
 from infer_opt.calibrate.feeding import Feeding, feeding
+from infer_opt.calibrate.hoisting import branches_taken
 from infer_opt.calibrate.judging import ORIGINAL, Built, judge
 from infer_opt.calibrate.original import Original
 from infer_opt.calibrate.planner import float_plan
@@ -77,7 +78,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
             winner,
             why,
             unmeasured,
-            [*filter(None, [original.warning]), *notes],
+            [*filter(None, [original.warning]), *notes, *_unverified(winner, model, samples, threads)],
             stages.seconds,
         )
         report = report_of(done)
@@ -103,6 +104,15 @@ def _open_original(request: Request, source: ir.Model, samples: Feeding) -> Orig
     if used:
         return Original(None, f"nothing was verified: no kernel of {', '.join(sorted(used))} here (--allow-op)")
     return Original.open(request.file, request.title, source, samples, request.thread_count)
+
+
+def _unverified(winner: Built, model: ir.Model, samples: Feeding, threads: int | None) -> list[str]:
+    """The branches of If that the winner runs in integers and that no held-out sample takes, in words."""
+    lowered = {region.scope for region, _ in winner.plan.lowered() if region.scope is not None}
+    if not lowered or threads is None:
+        return []
+    unseen = lowered - branches_taken(model, samples.verification(), threads)
+    return [f"no held-out sample takes `{branch}`: its INT8 was not verified" for branch in sorted(unseen)]
 
 
 def _stand_ins(*models: ir.Model) -> str | None:

@@ -25,7 +25,7 @@ NETWORK = Network(
 
 def timed(model: ir.Model, plan: Plan) -> RegionTimes:
     """What the plan's kernels take on one of the images."""
-    return region_times(model, plan, write_qdq(model, plan), next(iter(IMAGES)))
+    return region_times(model, plan, write_qdq(model, plan), list(IMAGES))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
