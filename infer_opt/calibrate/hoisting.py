@@ -73,9 +73,7 @@ class Hoist:
         return made
 
 
-def branches_taken(
-    model: ir.Model, feeds: Iterable[Mapping[str, np.ndarray[Any, Any]]], threads: int = 1
-) -> set[str]:
+def branches_taken(model: ir.Model, feeds: Iterable[Mapping[str, np.ndarray[Any, Any]]], threads: int = 1) -> set[str]:
     """Names of the branches of If that at least one of the feeds takes. Runs the model, if it has any, on each feed."""
     copy = ir.clone(ir.expand_references(model))
     copy.graph.outputs.clear()

@@ -79,7 +79,9 @@ def integer_plan(
         value: ranges.quantization(value, scheme.activations) for scheme in quantized for value in scheme.values
     }
     weights = {
-        (site.node, site.index): _weight(initializers, site, activations) for scheme in quantized for site in scheme.weights
+        (site.node, site.index): _weight(initializers, site, activations)
+        for scheme in quantized
+        for site in scheme.weights
     }
     return Plan("int8", tuple(regions), choices, activations, weights)
 

@@ -74,9 +74,7 @@ class Trial:
     threads: int = 1
 
     @classmethod
-    def of_samples(
-        cls, model: ir.Model, samples: SampleSet, threads: int, besides: Iterable[int | None] = ()
-    ) -> Trial:
+    def of_samples(cls, model: ir.Model, samples: SampleSet, threads: int, besides: Iterable[int | None] = ()) -> Trial:
         """A few samples from all over a set: the noise of one layer hardly differs from sample to sample.
 
         Args:

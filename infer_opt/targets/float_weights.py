@@ -33,6 +33,10 @@ def keep_float_weights(model: ir.Model) -> ir.Model:
             assert isinstance(source.graph, ir.Graph)  # noqa: S101 - nothing but graphs holds nodes here
             turned[source.outputs[0]] = _by_channel(source.graph, source, names)
         node.replace_input_with(0, turned[source.outputs[0]])
+    for old in turned:
+        source = old.producer()
+        if source is not None and not old.uses() and not old.is_graph_output():
+            ir.remove(source)  # onnxruntime would run it for nobody
     return model
 
 
@@ -44,7 +48,7 @@ def _endangered(graph: ir.Graph) -> Iterator[tuple[ir.Node, ir.Node]]:
         source = node.inputs[0].producer() if node.inputs[0] is not None else None
         if source is None or source.op_type != "DequantizeLinear" or ir.rank(source.inputs[1]) != 0:
             continue
-        if source.graph is not graph:  # onnxruntime optimizes graph by graph: it does not see what stands behind
+        if source.graph is not graph:  # onnxruntime sees one graph at a time
             continue
         if isinstance((ir.dims(node.inputs[0]) or (None, None))[_CHANNELS], int):
             yield node, source

@@ -109,7 +109,9 @@ class _Writer:
         if (name, graph) not in self._dequantized:
             scale, zero = self._scale(name, value, found)
             quantized = self._in_integers(name, value, graph)
-            result = self._append(graph, "DequantizeLinear", [quantized, scale, zero], found.axis, f"{name}_dequantized")
+            result = self._append(
+                graph, "DequantizeLinear", [quantized, scale, zero], found.axis, f"{name}_dequantized"
+            )
             result.type, result.shape = value.type, value.shape
             self._dequantized[name, graph] = result
         return self._dequantized[name, graph]
@@ -182,9 +184,7 @@ class _Writer:
     def _initializer(self, graph: ir.Graph, array: np.ndarray[Any, Any], name: str) -> ir.Value:
         return ir.add_initializer(graph, self._names.fresh(name), array)
 
-    def _append(
-        self, graph: ir.Graph, op_type: str, inputs: list[ir.Value], axis: int | None, output: str
-    ) -> ir.Value:
+    def _append(self, graph: ir.Graph, op_type: str, inputs: list[ir.Value], axis: int | None, output: str) -> ir.Value:
         attributes = {} if axis is None else {"axis": axis}
         node = ir.make_node(op_type, inputs, attributes, name=self._names.fresh(f"{output}_node"))
         node.outputs[0].name = self._names.fresh(output)
