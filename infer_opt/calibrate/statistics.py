@@ -36,6 +36,14 @@ class Statistics:
         self.dirty_samples: list[str] = []
         self.first_samples: dict[str, int | None] = dict.fromkeys(branches)
 
+    def note_branches(self, sample: int, taken: Iterable[str]) -> list[str]:
+        """Remember which branches a sample took, and give them back."""
+        noted = list(taken)
+        for name in noted:
+            if self.first_samples[name] is None:
+                self.first_samples[name] = sample
+        return noted
+
     @property
     def never_taken(self) -> tuple[str, ...]:
         """Branches that no sample took."""
@@ -65,11 +73,11 @@ def collect(
         RunError: the model does not run on a sample.
     """
     instrumented = instrument(model, values)
-    probes, rng = instrumented.probes, np.random.default_rng(seed)
-    found = Statistics(values, instrumented.branches)
+    probes, branches = instrumented.probes, instrumented.branches
+    found, rng = Statistics(values, branches), np.random.default_rng(seed)
     runner = Runner.of_model(instrumented.model, "the model", threads=threads, mode="lean")
     inspector = _Inspector(model, threads)
-    reported = {name for probe in probes for name in probe.names()} | set(instrumented.branches.values())
+    reported = {name for probe in probes for name in probe.names()} | set(branches.values())
     for index, feed in enumerate(samples):
         offsets = rng.integers(np.iinfo(np.int64).max, size=OFFSETS, dtype=np.int64)
         results = runner.run({**feed, instrumented.offsets: offsets}, samples.describe(index))
@@ -77,10 +85,7 @@ def collect(
         dirty = dirty_inputs(feed, own, samples.describe(index))
         if dirty:
             found.dirty_samples.append(f"{samples.describe(index)}: {', '.join(f'`{name}`' for name in dirty)}")
-        taken = {None, *(branch for branch, flag in instrumented.branches.items() if results[flag])}
-        for branch in taken - {None}:
-            if found.first_samples[branch] is None:
-                found.first_samples[branch] = index
+        taken = {None, *found.note_branches(index, (name for name, flag in branches.items() if results[flag]))}
         suspects = [probe for probe in probes if not np.isfinite(results[probe.sum]).all()]
         whole = inspector.values([probe.value for probe in suspects], feed) if suspects else {}
         for probe in (probe for probe in probes if probe.branch in taken):

@@ -33,9 +33,8 @@ def keep_float_weights(model: ir.Model) -> ir.Model:
             assert isinstance(source.graph, ir.Graph)  # noqa: S101 - nothing but graphs holds nodes here
             turned[source.outputs[0]] = _by_channel(source.graph, source, names)
         node.replace_input_with(0, turned[source.outputs[0]])
-    for old in turned:
-        source = old.producer()
-        if source is not None and not old.uses() and not old.is_graph_output():
+    for source in dict.fromkeys(source for _, source in endangered):
+        if not source.outputs[0].uses() and not source.outputs[0].is_graph_output():
             ir.remove(source)  # onnxruntime would run it for nobody
     return model
 

@@ -149,17 +149,16 @@ class _Writer:
     def _stored(self, value: ir.Value, found: Quantization, reader: ir.Graph) -> ir.Value:
         """A constant kept in integers; one that two nodes quantize alike is kept once."""
         name, home = str(value.name), _graph(value)
-        key = (name, found)
-        if key not in self._integers:
+        if (name, found) not in self._integers:
             scale, zero = self._scale_and_zero(home, name, found)
             integers = self._initializer(home, found.quantize(ir.array(value)), f"{name}_quantized")
-            self._integers[key] = (integers, scale, zero)
-        if (*key, reader) not in self._weights:
-            inputs = list(self._integers[key])
+            self._integers[name, found] = (integers, scale, zero)
+        if (name, found, reader) not in self._weights:
+            inputs = list(self._integers[name, found])
             result = self._append(reader, "DequantizeLinear", inputs, found.axis, f"{name}_dequantized")
             result.type, result.shape = value.type, value.shape
-            self._weights[*key, reader] = result
-        return self._weights[*key, reader]
+            self._weights[name, found, reader] = result
+        return self._weights[name, found, reader]
 
     def _integer_bias(self, bias: ir.Value, left: Quantization, weight: Quantization, reader: ir.Graph) -> ir.Value:
         """An int32 bias on the scale of the accumulator, input scale times weight scale, zero point 0."""
