@@ -19,7 +19,7 @@ class Hoist:
     """Adds outputs to a model, of which it keeps the names: one for each value or branch that is asked for."""
 
     def __init__(self, model: ir.Model, names: ir.Names) -> None:
-        self._main, self._names = model.graph, names
+        self._model, self._names = model, names
         self._scopes = {scope.graph: scope for scope in ir.scopes(model)}
 
     def output(self, value: ir.Value, name: str, absent: np.ndarray[Any, Any]) -> None:
@@ -39,14 +39,13 @@ class Hoist:
             if each.owner is not None:
                 value = self._handed_out(value, each, each.owner, absent)
         value.name = name
-        self._main.outputs.append(value)
+        self._model.graph.outputs.append(value)
 
     def flags(self) -> dict[str, str]:
         """An output for each branch, true where it is taken: names of outputs by names of branches."""
         found: dict[str, str] = {}
-        for scope in self._scopes.values():
-            if scope.name is None or scope.looped() is not None:
-                continue
+        for scope in ir.branches(self._model):
+            assert scope.name is not None  # noqa: S101 - only the main graph has no name
             taken = ir.add_initializer(scope.graph, self._names.fresh("branch_taken"), np.array(1, np.bool_))
             found[scope.name] = self._names.fresh(f"{scope.name}/taken")
             self.output(taken, found[scope.name], np.array(0, np.bool_))

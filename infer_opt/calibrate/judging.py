@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.choice import Judged
@@ -73,7 +74,7 @@ def judge(
     budget: Budget | None,
     stages: Stages,
     *,
-    timed: bool,
+    timed: int,
 ) -> Verdict:
     """Compare every candidate with the original, and time all of them in turns.
 
@@ -81,7 +82,7 @@ def judge(
         original: None where nothing can be verified; nothing is then known of any candidate.
         parts: of outputs that are judged piece by piece.
         budget: refuses candidates; None where a precision is an order.
-        timed: whether this host's latency counts.
+        timed: how many of the samples are timed; 0 where this host's latency does not count.
     """
     if original is None:
         return Verdict(tuple(Judged(item.plan.name, item.bytes, (), None, None) for item in built))
@@ -100,9 +101,9 @@ def judge(
     runners = {name: runner for name, runner in runners.items() if name not in failures}
     latencies: dict[str, Latency] = {}
     if timed:
-        feed = next(iter(samples.verification()))
+        feeds = list(islice(samples.verification(), timed))
         with stages("time", _ROUNDS) as advance:
-            latencies = interleaved({_REFERENCE: original, **runners}, feed, rounds=_ROUNDS, advance=advance)
+            latencies = interleaved({_REFERENCE: original, **runners}, feeds, rounds=_ROUNDS, advance=advance)
     judged = (
         Judged(
             item.plan.name,

@@ -52,8 +52,7 @@ def region_times(
         feeds: only the first is run where every run takes the same way through the model. Where a branch of an If
             may be taken or not, all are, and times are their mean: what is seldom taken counts for little.
     """
-    branching = any(node.op_type == "If" for graph in ir.all_graphs(model) for node in graph)
-    each = [_times(model, plan, rehearsed, feed, threads) for feed in (feeds if branching else feeds[:1])]
+    each = [_times(model, plan, rehearsed, feed, threads) for feed in (feeds if ir.branches(model) else feeds[:1])]
     regions = {name for times in each for name in times.regions}
     mean = {name: sum(times.regions.get(name, 0.0) for times in each) / len(each) for name in sorted(regions)}
     return RegionTimes(mean, sum(times.other for times in each) / len(each))

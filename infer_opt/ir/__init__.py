@@ -61,7 +61,7 @@ from infer_opt.ir.references import (
 )
 from infer_opt.ir.save import save, serialize
 from infer_opt.ir.schemas import latest_opset, operator_known
-from infer_opt.ir.scopes import Scope, initializers, nodes, scopes
+from infer_opt.ir.scopes import Scope, branches, initializers, nodes, scopes
 from infer_opt.ir.shapes import dims, elements, numpy_dtype, proven_dims, rank
 from infer_opt.ir.surgery import operate, require_graphsurgeon
 from infer_opt.ir.text import text
@@ -100,6 +100,7 @@ __all__ = [
     "all_graphs",
     "array",
     "attribute",
+    "branches",
     "check_legal",
     "clone",
     "collection_paused",

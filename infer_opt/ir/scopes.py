@@ -12,7 +12,7 @@ from infer_opt.ir.edit import all_graphs, inner_graphs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Scope", "initializers", "nodes", "scopes"]
+__all__ = ["Scope", "branches", "initializers", "nodes", "scopes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +35,11 @@ class Scope:
         """`NODE/else_branch`, say; None of the main graph. Names of nodes are unique, so this is too."""
         return None if self.owner is None else f"{self.owner.name}/{self.attribute}"
 
+    @property
+    def is_branch(self) -> bool:
+        """Whether it is a branch of an If: it runs once at most each time that the graph around it runs."""
+        return self.owner is not None and self.owner.op_type == "If" and not self.owner.domain
+
     def outwards(self) -> Iterator[Scope]:
         """This scope and those around it, the main graph last."""
         scope: Scope | None = self
@@ -44,12 +49,17 @@ class Scope:
 
     def looped(self) -> Scope | None:
         """The innermost scope that is no branch of an If, so that one run may run it many times; None of branches."""
-        return next((scope for scope in self.outwards() if scope.owner and scope.owner.op_type != "If"), None)
+        return next((scope for scope in self.outwards() if scope.owner is not None and not scope.is_branch), None)
 
 
 def scopes(model: ir.Model) -> Iterator[Scope]:
     """All scopes of a model: outer ones before inner ones, and these in the order of their nodes."""
     yield from _within(Scope(model.graph))
+
+
+def branches(model: ir.Model) -> list[Scope]:
+    """The branches of If, which a run of the model takes or not; none that stand inside a Loop or a Scan."""
+    return [scope for scope in scopes(model) if scope.is_branch and scope.looped() is None]
 
 
 def _within(scope: Scope) -> Iterator[Scope]:

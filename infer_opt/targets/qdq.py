@@ -122,7 +122,7 @@ class _Writer:
         for scope in self._scopes[reader].outwards():
             if scope.graph is value.graph:
                 break
-            if scope.outer and scope.owner and scope.owner.op_type != "If":
+            if scope.outer is not None and not scope.is_branch:
                 place = scope.outer.graph
         return place
 
