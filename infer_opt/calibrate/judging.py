@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from infer_opt.calibrate.choice import Judged
@@ -100,7 +101,7 @@ class Contest:
         parts: of outputs that are judged piece by piece.
         state: outputs that are fed back, by `ir.recurrent_state`.
         budget: refuses candidates; None where a precision is an order.
-        timed: whether this host's latency counts.
+        timed: how many of the samples are timed; 0 where this host's latency does not count.
         kinds: how outputs are compared, by `--metric`.
         evaluation: the user's own score, or None.
     """
@@ -110,7 +111,7 @@ class Contest:
     parts: Mapping[str, ir.Parts]
     state: Mapping[str, str]
     budget: Budget | None
-    timed: bool
+    timed: int
     kinds: Kinds = auto_kinds
     evaluation: Evaluation | None = None
 
@@ -212,9 +213,9 @@ class _Court:
         original, samples = self._contest.original, self._contest.samples
         if self._contest.timed and original is not None and samples is not None:
             runners = {_REFERENCE: original} | self._runners()
-            feed = next(iter(samples.samples))
+            feeds = list(islice(samples.samples, self._contest.timed))
             with self._stages("time", _ROUNDS) as advance:
-                latencies = interleaved(runners, feed, rounds=_ROUNDS, advance=advance)
+                latencies = interleaved(runners, feeds, rounds=_ROUNDS, advance=advance)
         judged = tuple(replace(item, latency=latencies.get(item.name)) for item in self._judged)
         return Verdict(judged, tuple(self._built), latencies.get(_REFERENCE))
 

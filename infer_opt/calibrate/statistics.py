@@ -8,12 +8,13 @@ import numpy as np
 
 from infer_opt import ir
 from infer_opt.calibrate.dirty import dirty_inputs
+from infer_opt.calibrate.hoisting import Hoist
 from infer_opt.calibrate.instrument import OFFSETS, Probe, instrument
 from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.sketch import Sketch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from infer_opt.calibrate.sample_set import SampleSet
 
@@ -26,11 +27,27 @@ class Statistics:
     Attributes:
         sketches: one for each watched value, by name.
         dirty_samples: samples that hold a NaN or Inf which reaches no output, in words.
+        first_samples: of each branch of an If, by its name, the index of the first sample that took it; None where
+            none did. What stands in a branch was observed on the samples that took it, and on no other.
     """
 
-    def __init__(self, values: Sequence[str]) -> None:
+    def __init__(self, values: Sequence[str], branches: Iterable[str] = ()) -> None:
         self.sketches = {name: Sketch() for name in values}
         self.dirty_samples: list[str] = []
+        self.first_samples: dict[str, int | None] = dict.fromkeys(branches)
+
+    def note_branches(self, sample: int, taken: Iterable[str]) -> list[str]:
+        """Remember which branches a sample took, and give them back."""
+        noted = list(taken)
+        for name in noted:
+            if self.first_samples[name] is None:
+                self.first_samples[name] = sample
+        return noted
+
+    @property
+    def never_taken(self) -> tuple[str, ...]:
+        """Branches that no sample took."""
+        return tuple(name for name, first in self.first_samples.items() if first is None)
 
 
 def collect(
@@ -48,19 +65,19 @@ def collect(
     (`instrument.SUBSAMPLE` elements); `Sketch.quantile_error` gives its standard error.
 
     Args:
-        values: names of float values of the main graph.
+        values: names of float values of the main graph, or of branches of If.
         advance: called after each sample.
 
     Raises:
         InputError: a NaN or Inf in a sample reaches an output of the model; file and sample are named.
         RunError: the model does not run on a sample.
     """
-    found = Statistics(values)
     instrumented = instrument(model, values)
-    probes, rng = instrumented.probes, np.random.default_rng(seed)
+    probes, branches = instrumented.probes, instrumented.branches
+    found, rng = Statistics(values, branches), np.random.default_rng(seed)
     runner = Runner.of_model(instrumented.model, "the model", threads=threads, mode="lean")
     inspector = _Inspector(model, threads)
-    reported = {name for probe in probes for name in probe.names()}
+    reported = {name for probe in probes for name in probe.names()} | set(branches.values())
     for index, feed in enumerate(samples):
         offsets = rng.integers(np.iinfo(np.int64).max, size=OFFSETS, dtype=np.int64)
         results = runner.run({**feed, instrumented.offsets: offsets}, samples.describe(index))
@@ -68,9 +85,10 @@ def collect(
         dirty = dirty_inputs(feed, own, samples.describe(index))
         if dirty:
             found.dirty_samples.append(f"{samples.describe(index)}: {', '.join(f'`{name}`' for name in dirty)}")
+        taken = {None, *found.note_branches(index, (name for name, flag in branches.items() if results[flag]))}
         suspects = [probe for probe in probes if not np.isfinite(results[probe.sum]).all()]
         whole = inspector.values([probe.value for probe in suspects], feed) if suspects else {}
-        for probe in probes:
+        for probe in (probe for probe in probes if probe.branch in taken):
             _observe(found.sketches[probe.value], probe, results, whole.get(probe.value), index)
         advance()
     return found
@@ -110,5 +128,8 @@ class _Inspector:
 def _with_outputs(model: ir.Model, names: Sequence[str]) -> ir.Model:
     copy = ir.clone(ir.expand_references(model))
     wanted = set(names) - {value.name for value in (*copy.graph.inputs, *copy.graph.outputs)}
-    copy.graph.outputs.extend(value for node in copy.graph for value in node.outputs if value.name in wanted)
+    hoist = Hoist(copy, ir.Names(copy))
+    for value in [value for graph in ir.all_graphs(copy) for node in graph for value in node.outputs]:
+        if value.name in wanted:
+            hoist.output(value, str(value.name), np.zeros(0, np.float32))
     return copy

@@ -16,6 +16,7 @@ from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.progress import Progress, Silent, Stages
 from infer_opt.calibrate.verifying import verifying
 from infer_opt.compile.bench import Bench
+from infer_opt.compile.doubts import stand_ins, unverified_branches
 from infer_opt.compile.optimise import run_passes
 from infer_opt.compile.plans import plans
 from infer_opt.compile.record import Compiled, manifest_of, report_of
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.target import Target
 
 __all__ = ["compile_model"]
+
+_TIMED_BRANCHES = 8  # held-out samples whose mean time counts where samples take different ways through the model
 
 
 def compile_model(request: Request, progress: Progress | None = None) -> Report:
@@ -47,7 +50,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     evaluation = _evaluation(request, original)
     unmeasured = "nothing was run here" if original.runner is None else target.timed_here()
     model, steps = run_passes(request, order, source, samples, original, stages)
-    unmeasured = unmeasured or _stand_ins(source, model)
+    unmeasured = unmeasured or stand_ins(source, model)
     planned, notes = plans(request, order, target, model, samples, original, stages)
     candidates = [Candidate(plan, model, searched) for plan, searched in planned]
     if order.free and unmeasured is None:
@@ -59,12 +62,13 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
         ir.output_parts(source),
         ir.recurrent_state(source),
         None if order.int8 else request.budget,
-        timed=unmeasured is None,
+        timed=0 if unmeasured is not None else _TIMED_BRANCHES if ir.branches(source) else 1,
         kinds=METRICS[request.metric],
         evaluation=evaluation,
     )
     with staging(request.out) as folder:
-        workshop = Bench(target, folder, None if original.runner is None else request.thread_count)
+        threads = None if original.runner is None else request.thread_count
+        workshop = Bench(target, folder, threads)
         verdict = judge(candidates, workshop, contest, stages)
         best, why = choose(verdict.judged, unmeasured)
         if best.latency is None:
@@ -81,7 +85,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
             winner,
             why,
             unmeasured,
-            [*filter(None, [original.warning]), *notes],
+            [*filter(None, [original.warning]), *notes, *unverified_branches(winner, model, samples, threads)],
             stages.seconds,
         )
         report = report_of(done)
@@ -116,9 +120,3 @@ def _evaluation(request: Request, original: Original) -> Evaluation | None:
     if original.runner is None:
         raise InputError("--eval scores a model that runs here, and nothing is run", "leave --eval or --no-verify out")
     return Evaluation.of(request.evaluate, original.runner)
-
-
-def _stand_ins(*models: ir.Model) -> str | None:
-    """Why latency says nothing where a reference stands for an operator that only the device has."""
-    names = {f"`{name}`" for model in models for name in ir.referenced_operators(model)}
-    return f"{', '.join(sorted(names))} ran as a reference, not as the device's kernel" if names else None

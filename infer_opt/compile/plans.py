@@ -56,11 +56,17 @@ def plans(
             model, values, samples.calibration, threads=request.thread_count, seed=request.seed, advance=advance
         )
     with stages("plan"):
-        quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges)
+        quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
     notes = [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
+    offered = {region.scope for region in regions if "int8" in region.precisions}
+    notes += [
+        f"no calibration sample takes `{branch}`: what stands in it was not quantized"
+        for branch in found.never_taken
+        if branch in offered
+    ]
     if order.int8:
         return [(quantized, False)], notes
-    trial = Trial.of_samples(model, samples.calibration, request.thread_count)
+    trial = Trial.of_samples(model, samples.calibration, request.thread_count, found.first_samples.values())
     sensed = sense_plan(target, model, quantized, trial, stages)
     with stages("plan"):
         mixed = mixed_plans(model, sensed, request.budget)

@@ -59,5 +59,6 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
             seed=request.seed,
             advance=advance,
         )
-    plan = integer_plan(model, regions, found.sketches, order.quantize.ranges)
-    return sense_plan(target, model, plan, Trial.of_samples(model, samples, request.thread_count), stages)
+    plan = integer_plan(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
+    trial = Trial.of_samples(model, samples, request.thread_count, found.first_samples.values())
+    return sense_plan(target, model, plan, trial, stages)
