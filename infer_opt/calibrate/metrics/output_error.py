@@ -13,7 +13,7 @@ from infer_opt.calibrate.metrics.class_scores import ClassScores
 from infer_opt.calibrate.metrics.directions import Directions
 from infer_opt.calibrate.metrics.kind import Kind
 from infer_opt.calibrate.metrics.numbers import Numbers
-from infer_opt.calibrate.metrics.powers import EXACT_DB
+from infer_opt.calibrate.metrics.powers import EXACT_DB, too_noisy
 from infer_opt.calibrate.metrics.shares import Shares
 
 __all__ = ["OutputError", "auto_kinds", "no_kinds"]
@@ -40,13 +40,11 @@ class OutputError:
     Integer and boolean outputs count unequal elements; floats are judged by the first kind that fits them.
 
     Args:
-        part: whether this is a slice of an output, judged in its place.
         joined: whether parts of this output are judged, so that its numbers are told but not judged.
         state: whether it is handed to the next run, so that it is judged by what comes of it there.
     """
 
     name: str
-    part: bool = False
     joined: bool = False
     state: bool = False
     largest: float = 0.0
@@ -113,11 +111,6 @@ class OutputError:
         return self.numbers.sqnr
 
     @property
-    def agreement(self) -> float | None:
-        """Share of rows whose largest class is the original's; None where the output is no class scores."""
-        return self.kind.agreement if isinstance(self.kind, ClassScores) else None
-
-    @property
     def drop(self) -> float | None:
         """What `--max-drop` limits; None where nothing of the kind is told of the output."""
         return self.kind.drop if self.judged else None
@@ -135,7 +128,7 @@ class OutputError:
             return f"{self.unequal} of {self.elements} elements of output `{self.name}` differ"
         if not self.judged:
             return None
-        return self.kind.refusal(self.name) or self._too_noisy("keeps")
+        return self.kind.refusal(self.name) or self._lost("keeps")
 
     def collapse(self) -> str | None:
         """Why it is of no use to anybody, whatever precision was ordered; None if it is of some."""
@@ -143,10 +136,9 @@ class OutputError:
             return f"output `{self.name}` {self.broken}"
         if not self.judged:
             return None
-        return self.kind.collapse(self.name) or self._too_noisy("collapsed: it keeps")
+        return self.kind.collapse(self.name) or self._lost("collapsed: it keeps")
 
-    def _too_noisy(self, verb: str) -> str | None:
+    def _lost(self, verb: str) -> str | None:
+        """That it is noise, whatever its kind says."""
         least = self.kind.least_db
-        if least is None or self.sqnr >= least:
-            return None
-        return f"output `{self.name}` {verb} {self.sqnr:.1f} dB, under {least:.0f} dB"
+        return None if least is None else too_noisy(self.name, self.sqnr, least, verb)
