@@ -77,7 +77,7 @@ class OutputError:
         )
         finite = np.isfinite(reference)
         distance = np.abs(np.where(finite, reference, 0.0) - np.where(finite, got, 0.0))
-        self.largest = max(self.largest, float(np.nan_to_num(distance, nan=math.inf).max(initial=0.0)))
+        self.largest = max(self.largest, float(np.nan_to_num(distance, nan=math.inf, posinf=math.inf).max(initial=0.0)))
         for kind in (*self.kinds, self.numbers):
             kind.add(reference, got)
 
