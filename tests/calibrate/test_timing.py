@@ -86,3 +86,15 @@ def test_a_far_deeper_net_takes_longer() -> None:
     assert found["long"].ratio < 0.5
     assert 0 < found["long"].p50_ms <= found["long"].p90_ms <= found["long"].p99_ms
     assert found["short"].p50_ms < found["long"].p50_ms
+
+
+def test_one_slow_run_within_a_turn_does_not_count() -> None:
+    """In every round one of five runs is ten times as slow: the time of a turn is the median of its runs."""
+    disturbed = [0.4e-3] * 4 + [4e-3]
+    timers = {
+        "first": told([], "", iter([0.8e-3] * 3 + [0.8e-3] * 2 * 6)),
+        "second": told([], "", iter([0.4e-3] * 3 + disturbed * 6)),
+    }
+    found = in_turns(timers, rounds=6, seconds=10)
+    assert found["second"].ratio == pytest.approx(2.0)
+    assert found["second"].p99_ms == pytest.approx(4.0)
