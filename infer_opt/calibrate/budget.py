@@ -43,7 +43,7 @@ class Budget:
         if score is not None:
             found += self._of_score(score)
         for error in errors:
-            if self.min_sqnr is not None and error.floats and not error.state and error.sqnr < self.min_sqnr:
+            if self.min_sqnr is not None and _has_noise(error) and error.sqnr < self.min_sqnr:
                 found.append(f"output `{error.name}` keeps {error.sqnr:.1f} dB of --min-sqnr {self.min_sqnr:g}")
             if score is None and self.max_drop is not None and error.drop is not None and error.drop > self.max_drop:
                 found.append(f"output `{error.name}` loses {error.drop:.3f} of --max-drop {self.max_drop:g}")
@@ -60,7 +60,7 @@ class Budget:
     def unchecked(self, errors: Sequence[OutputError], score: Score | None = None) -> list[str]:
         """Stated limits that speak of no output that was compared: nobody knows whether they are met."""
         found: list[str] = []
-        if self.min_sqnr is not None and not any(error.floats for error in errors):
+        if self.min_sqnr is not None and not any(map(_has_noise, errors)):
             found.append("--min-sqnr cannot be checked: no float output was compared")
         if self.max_drop is not None and score is None and all(error.drop is None for error in errors):
             found.append("--max-drop cannot be checked: no output of classes, shares or vectors was compared")
@@ -86,6 +86,11 @@ class Budget:
         return [words for words in found if words is not None]
 
     def _judges(self, error: OutputError) -> bool:
-        by_noise = self.min_sqnr is not None and error.floats
+        by_noise = self.min_sqnr is not None and _has_noise(error)
         by_drop = self.max_drop is not None and error.drop is not None
         return (by_noise or by_drop) and error.broken is None
+
+
+def _has_noise(error: OutputError) -> bool:
+    """Whether SQNR says something: not of integers, and not of a state, which is judged by what comes of it."""
+    return error.floats and not error.state

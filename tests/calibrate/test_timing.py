@@ -100,3 +100,15 @@ def test_a_run_on_several_feeds_counts_as_their_mean() -> None:
         for name, feeds in (("short", [short]), ("both", [short, long]), ("long", [long]))
     }
     assert 2 * times["short"] < times["both"] < 0.8 * times["long"]
+
+
+def test_one_slow_run_within_a_turn_does_not_count() -> None:
+    """In every round one of five runs is ten times as slow: the time of a turn is the median of its runs."""
+    disturbed = [0.4e-3] * 4 + [4e-3]
+    timers = {
+        "first": told([], "", iter([0.8e-3] * 3 + [0.8e-3] * 2 * 6)),
+        "second": told([], "", iter([0.4e-3] * 3 + disturbed * 6)),
+    }
+    found = in_turns(timers, rounds=6, seconds=10)
+    assert found["second"].ratio == pytest.approx(2.0)
+    assert found["second"].p99_ms == pytest.approx(4.0)

@@ -4,7 +4,7 @@ What an output means decides how it is judged. `OutputError` holds one accumulat
 directions), sees which the original's output is, and judges by that one; what is none of them is judged by its noise.
 """
 
-from infer_opt.calibrate.metrics.class_scores import ClassScores, kl_divergence
+from infer_opt.calibrate.metrics.class_scores import ClassScores
 from infer_opt.calibrate.metrics.directions import Directions
 from infer_opt.calibrate.metrics.kind import Kind
 from infer_opt.calibrate.metrics.named import AUTO, METRICS, Kinds, auto_kinds
@@ -25,6 +25,5 @@ __all__ = [
     "OutputError",
     "Shares",
     "auto_kinds",
-    "kl_divergence",
     "sqnr_db",
 ]

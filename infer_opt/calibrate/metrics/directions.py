@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from infer_opt.calibrate.metrics.class_scores import log_softmax
 from infer_opt.calibrate.metrics.kind import Array
+from infer_opt.calibrate.metrics.softmax import divergence, log_softmax
 
 __all__ = ["Directions"]
 
@@ -80,14 +80,13 @@ class Directions:
             self._others = True
             return
         rows, found = (array.reshape(-1, array.shape[-1]).astype(np.float64) for array in (reference, got))
-        found = np.nan_to_num(found)
+        found = np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
         lengths = np.linalg.norm(rows, axis=-1) * np.linalg.norm(found, axis=-1)
         cosines = (rows * found).sum(axis=-1) / np.maximum(lengths, _TINY)
-        log_p, log_q = log_softmax(rows), log_softmax(found)
         self.rows += len(rows)
         self.cosines += float(cosines.sum())
         self.least = min(self.least, float(cosines.min()))
-        self.divergence += float((np.exp(log_p) * (log_p - log_q)).sum())
+        self.divergence += divergence(log_softmax(rows), log_softmax(found))
 
     def refusal(self, name: str) -> str | None:
         """By the mean, by the weakest, and as logits."""
@@ -95,9 +94,9 @@ class Directions:
             return f"vectors of `{name}` keep a cosine of {self.cosine:.3f}, under {_LEAST_COSINE}"
         if self.least < _LEAST_OF_ONE:
             return f"a vector of `{name}` keeps a cosine of {self.least:.3f}, under {_LEAST_OF_ONE}"
-        divergence = self.divergence / max(self.rows, 1)
-        if divergence > _LARGEST_DIVERGENCE:
-            return f"the softmax of `{name}` diverges by {divergence:.3f} nats, over {_LARGEST_DIVERGENCE}"
+        mean = self.divergence / max(self.rows, 1)
+        if mean > _LARGEST_DIVERGENCE:
+            return f"the softmax of `{name}` diverges by {mean:.3f} nats, over {_LARGEST_DIVERGENCE}"
         return None
 
     def collapse(self, name: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from infer_opt.calibrate.metrics.kind import Array
-from infer_opt.calibrate.metrics.powers import sqnr_db
+from infer_opt.calibrate.metrics.powers import sqnr_db, too_noisy
 
 __all__ = ["Numbers"]
 
@@ -108,16 +108,12 @@ class Numbers:
         if self.weakest is not None and self.weakest[0] < _LEAST_CHANNEL_DB:
             kept, where = self.weakest
             return f"output `{name}` keeps {kept:.1f} dB at {where}, under {_LEAST_CHANNEL_DB:.0f} dB"
-        return _under(name, self.sqnr, _LEAST_DB, "keeps")
+        return too_noisy(name, self.sqnr, _LEAST_DB)
 
     def collapse(self, name: str) -> str | None:
         """Pooled."""
-        return _under(name, self.sqnr, _COLLAPSE_DB, "collapsed: it keeps")
+        return too_noisy(name, self.sqnr, _COLLAPSE_DB, "collapsed: it keeps")
 
     def words(self) -> str:
         """Nothing: SQNR is told of every output."""
         return ""
-
-
-def _under(name: str, kept: float, least: float, verb: str) -> str | None:
-    return f"output `{name}` {verb} {kept:.1f} dB, under {least:.0f} dB" if kept < least else None

@@ -66,7 +66,9 @@ class Shares:
     @property
     def drop(self) -> float | None:
         """What F1 lacks, or the overlap where there are too few places for it."""
-        return round(1.0 - (self.overlap if self.f1 is None else self.f1), _DIGITS)
+        if self.f1 is None:
+            return round(self.error, _DIGITS)
+        return (self.yes + self.got - 2 * self.hits) / (self.yes + self.got)  # exact where it is the limit
 
     @property
     def error(self) -> float:
