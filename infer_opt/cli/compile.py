@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from infer_opt.cli.choices import (
+    Augment,
     Json,
     MaxDrop,
     MinSqnr,
@@ -18,6 +19,7 @@ from infer_opt.cli.choices import (
     Shapes,
     Surgery,
     Threads,
+    augmentations,
     budget_number,
     load_plugins,
     load_profile,
@@ -52,6 +54,7 @@ def compile_command(
         ),
     ] = None,
     preprocess: Preprocess = None,
+    augment: Augment = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -121,6 +124,7 @@ def compile_command(
         out=out or Path(f"{model.stem}-{profiles[0].name}"),
         calib=calib,
         preprocess=preprocess,
+        augment=augmentations(augment),
         pipeline=None if pipeline is None else Pipeline.parse(pipeline),
         precision=precision,
         budget=Budget(
