@@ -41,13 +41,13 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     source = _load(request, stages)
     target: Target = targets.create(request.profile)
     target.check(source, request.allowed_ops)  # before any work: what the device cannot run
-    samples = feeding(source, request.calib, request.preprocess, request.seed)
+    samples = feeding(source, request.calib, request.preprocess, request.seed, request.augment)
     original = _open_original(request, source, samples)
     unmeasured = "nothing was run here" if original.runner is None else target.timed_here()
     model, steps = run_passes(request, order, source, samples, original, stages)
     unmeasured = unmeasured or _stand_ins(source, model)
-    planned, notes = plans(request, order, target, model, samples, original, stages)
-    candidates = [(plan, model) for plan in planned]
+    planned = plans(request, order, target, model, samples, original, stages)
+    candidates = [(plan, model) for plan in planned.plans]
     if order.free and unmeasured is None:
         # Graph passes may not pay either: the model as it came competes.
         candidates.append((replace(float_plan(target.regions(source)), name=ORIGINAL), source))
@@ -77,7 +77,8 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
             winner,
             why,
             unmeasured,
-            [*filter(None, [original.warning]), *notes],
+            [*filter(None, [original.warning]), *planned.notes],
+            planned.audit,
             stages.seconds,
         )
         report = report_of(done)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from infer_opt.calibrate.audit import Auditor
+from infer_opt.calibrate.feeding import input_specs
 from infer_opt.calibrate.mixing import mixed_plans
 from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
 from infer_opt.calibrate.sensing import sense_plan
@@ -17,13 +19,28 @@ if TYPE_CHECKING:
 
     from infer_opt import ir
     from infer_opt.calibrate.feeding import Feeding
+    from infer_opt.calibrate.findings import Audit
     from infer_opt.calibrate.original import Original
     from infer_opt.calibrate.plan import Plan, Region
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.target import Target
     from infer_opt.compile.request import Order, Request
 
-__all__ = ["plans"]
+__all__ = ["Planned", "plans"]
+
+
+class Planned(NamedTuple):
+    """What is to be built.
+
+    Args:
+        plans: the candidates in the order that decides ties.
+        notes: what a user should know of those that are missing, and of the samples.
+        audit: of the calibration samples, where there was a calibration on real ones.
+    """
+
+    plans: list[Plan]
+    notes: list[str]
+    audit: Audit | None = None
 
 
 def plans(
@@ -34,37 +51,46 @@ def plans(
     samples: Feeding,
     original: Original,
     stages: Stages,
-) -> tuple[list[Plan], list[str]]:
-    """The candidates in the order that decides ties, and what a user should know of those that are missing."""
+) -> Planned:
+    """The candidates, and what was learnt while they were planned."""
     with stages("plan"):
         regions = target.regions(model)
         unchanged = float_plan(regions)
     _check_order(request, order, regions)
     if not order.tries_int8 or not any("int8" in region.precisions for region in regions):
-        return [unchanged], []
+        return Planned([unchanged], [])
     if samples.calibration is None:
-        return [unchanged], ["INT8 was not tried: it needs samples (--calib)"]
+        return Planned([unchanged], ["INT8 was not tried: it needs samples (--calib)"])
     if original.runner is None and not order.int8:
-        return [unchanged], ["INT8 was not tried: unverified, nothing tells whether it is right enough"]
+        return Planned([unchanged], ["INT8 was not tried: unverified, nothing tells whether it is right enough"])
     values = watched_values(model, regions)
+    auditor = None if samples.is_random else Auditor(samples, input_specs(model), request.seed)
     with stages("calibrate", len(samples.calibration)) as advance:
         found = collect(
-            model, values, samples.calibration, threads=request.thread_count, seed=request.seed, advance=advance
+            model,
+            values,
+            samples.calibration,
+            threads=request.thread_count,
+            seed=request.seed,
+            advance=advance,
+            onlooker=auditor,
         )
+    audit = None if auditor is None else auditor.audit
     with stages("plan"):
         quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges)
     notes = [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
+    notes += [] if audit is None else audit.warnings()
     if order.int8:
-        return [quantized], notes
+        return Planned([quantized], notes, audit)
     if not request.budget.stated:
         # Unstated, a limit has to hold on inputs worse than the samples too, and nothing checks that yet: a page
         # classifier lost 3 points on noisy pages by a plan that kept 57 dB on clean ones (measured).
-        return [unchanged, quantized], notes
+        return Planned([unchanged, quantized], notes, audit)
     trial = Trial.of_samples(model, samples.calibration, request.thread_count)
     sensed = sense_plan(target, model, quantized, trial, stages)
     with stages("plan"):
         mixed = mixed_plans(model, sensed, request.budget)
-    return [unchanged, quantized, *mixed], notes
+    return Planned([unchanged, quantized, *mixed], notes, audit)
 
 
 def _check_order(request: Request, order: Order, regions: Sequence[Region]) -> None:

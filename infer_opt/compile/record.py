@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.budget import Budget
     from infer_opt.calibrate.choice import Judged
     from infer_opt.calibrate.feeding import Feeding
+    from infer_opt.calibrate.findings import Audit
     from infer_opt.calibrate.judging import Built, Verdict
     from infer_opt.compile.request import Order, Request
     from infer_opt.passes import Step
@@ -35,6 +36,7 @@ class Compiled:
         why: why the winner won.
         unmeasured: why there is no latency, or None.
         notes: warnings besides those of samples and passes.
+        audit: of the calibration samples, or None where nothing was calibrated on real ones.
         stages: measured seconds.
     """
 
@@ -48,6 +50,7 @@ class Compiled:
     why: str
     unmeasured: str | None
     notes: Sequence[str]
+    audit: Audit | None
     stages: dict[str, float]
 
     @property
@@ -74,7 +77,7 @@ def report_of(done: Compiled) -> Report:
         surgery=_surgery(request),
         original_bytes=sum(file.stat().st_size for file in ir.source_files(request.model)),
         artifact_bytes=best.bytes,
-        samples=done.samples.table(),
+        samples=done.samples.table() | {"audit": None if done.audit is None else done.audit.table()},
         checked=_checked(winner),
         unchecked=winner.artifact.unchecked,
         warnings=(*done.samples.warnings, *undone(done.steps), *done.notes),
