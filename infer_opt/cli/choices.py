@@ -13,9 +13,11 @@ from infer_opt.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from infer_opt.calibrate.augment import Augmentation
     from infer_opt.profiles import Profile
 
 __all__ = [
+    "Augment",
     "Json",
     "MaxDrop",
     "Metric",
@@ -26,6 +28,7 @@ __all__ = [
     "Shapes",
     "Surgery",
     "Threads",
+    "augmentations",
     "budget_number",
     "load_plugins",
     "load_profile",
@@ -40,6 +43,13 @@ Shapes = Annotated[
 ]
 Preprocess = Annotated[
     str | None, typer.Option(metavar="SPEC", help="How images become inputs, like `size=224x224,scale=1/255`.")
+]
+Augment = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME[,...]",
+        help="Calibrate on changed images too: noise, blur, brightness, contrast.",
+    ),
 ]
 MinSqnr = Annotated[
     float | None, typer.Option("--min-sqnr", metavar="DB", help="Least SQNR of every float output, in dB.")
@@ -77,6 +87,17 @@ def load_plugins(named: Sequence[str] | None) -> None:
     load_installed_plugins()
     for plugin in named or ():
         load_plugin(plugin)
+
+
+def augmentations(text: str | None) -> tuple[Augmentation, ...]:
+    """The changes that `--augment` names; none without it.
+
+    Raises:
+        UsageError: a name is unknown or comes twice.
+    """
+    from infer_opt.calibrate.augment import parse
+
+    return () if text is None else parse(text)
 
 
 def budget_number(option: str, value: float | None) -> float | None:

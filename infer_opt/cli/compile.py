@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from infer_opt.cli.choices import (
+    Augment,
     Json,
     MaxDrop,
     Metric,
@@ -19,6 +20,7 @@ from infer_opt.cli.choices import (
     Shapes,
     Surgery,
     Threads,
+    augmentations,
     budget_number,
     load_plugins,
     load_profile,
@@ -53,6 +55,7 @@ def compile_command(
         ),
     ] = None,
     preprocess: Preprocess = None,
+    augment: Augment = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -129,6 +132,7 @@ def compile_command(
         out=out or Path(f"{model.stem}-{profiles[0].name}"),
         calib=calib,
         preprocess=preprocess,
+        augment=augmentations(augment),
         pipeline=None if pipeline is None else Pipeline.parse(pipeline),
         precision=precision,
         budget=Budget(

@@ -45,14 +45,15 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     source = _load(request, stages)
     target: Target = targets.create(request.profile)
     target.check(source, request.allowed_ops)  # before any work: what the device cannot run
-    samples = feeding(source, request.calib, request.preprocess, request.seed)
+    samples = feeding(source, request.calib, request.preprocess, request.seed, request.augment)
     original = _open_original(request, source, samples)
     evaluation = _evaluation(request, original)
     unmeasured = "nothing was run here" if original.runner is None else target.timed_here()
     model, steps = run_passes(request, order, source, samples, original, stages)
     unmeasured = unmeasured or stand_ins(source, model)
-    planned, notes = plans(request, order, target, model, samples, original, stages)
-    candidates = [Candidate(plan, model, searched) for plan, searched in planned]
+    planned = plans(request, order, target, model, samples, original, stages)
+    candidates = [Candidate(plan, model) for plan in planned.plans]
+    candidates += [Candidate(plan, model, searched=True) for plan in planned.searched]
     if order.free and unmeasured is None:
         # Graph passes may not pay either: the model as it came competes.
         candidates.append(Candidate(replace(float_plan(target.regions(source)), name=ORIGINAL), source))
@@ -85,7 +86,8 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
             winner,
             why,
             unmeasured,
-            [*filter(None, [original.warning]), *notes, *unverified_branches(winner, model, samples, threads)],
+            [*filter(None, [original.warning]), *planned.notes, *unverified_branches(winner, model, samples, threads)],
+            planned.audit,
             stages.seconds,
         )
         report = report_of(done)

@@ -15,6 +15,7 @@ from infer_opt.passes.quantize import Quantize
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from infer_opt.calibrate.augment import Augmentation
     from infer_opt.profiles import Profile
 
 __all__ = ["Order", "Precision", "Request"]
@@ -27,6 +28,7 @@ class Request:
     """What a user asks of one compile. Options mean what docs/cli.md says of them.
 
     Args:
+        augment: how calibration samples are changed besides.
         pipeline: None runs the profile's own.
         threads: None takes the profile's.
         surgery: the user's script that made `operated`.
@@ -43,6 +45,7 @@ class Request:
     out: Path
     calib: str | None = None
     preprocess: str | None = None
+    augment: tuple[Augmentation, ...] = ()
     pipeline: Pipeline | None = None
     precision: Precision = "auto"
     budget: Budget = field(default_factory=Budget)

@@ -37,7 +37,7 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
         ir.fix_input_shapes(source, request.shapes)
     target: Target = targets.create(request.profile)
     target.check(source, request.allowed_ops)
-    samples = feeding(source, request.calib, request.preprocess, request.seed).calibration
+    samples = feeding(source, request.calib, request.preprocess, request.seed, request.augment).calibration
     if samples is None:
         raise InputError("sensitivity is measured on samples", "pass --calib PATH")
     with stages("passes"):
