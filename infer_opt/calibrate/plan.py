@@ -45,9 +45,9 @@ class WeightSite:
     bias_scale_of: str | None = None
     transposed: bool = False
 
-    def array(self, graph: ir.Graph) -> np.ndarray:
+    def array(self, initializers: Mapping[str, ir.Value]) -> np.ndarray:
         """The constant as the node reads it."""
-        constant = ir.array(graph.initializers[self.value])
+        constant = ir.array(initializers[self.value])
         return constant.T if self.transposed else constant
 
 
@@ -96,6 +96,7 @@ class Region:
         own: the precision that the model has it in.
         schemes: how else it may run.
         reason: why INT8 is not offered, or None.
+        scope: name of the subgraph it stands in (`ir.Scope`), None of the main graph.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Region:
     own: str = "fp32"
     schemes: tuple[Scheme, ...] = ()
     reason: str | None = None
+    scope: str | None = None
 
     @property
     def precisions(self) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ def sense_plans(target: Target, model: ir.Model, plans: Sequence[Plan], trial: T
         return target.rehearse(model, by_name[way.plan].only(way.regions))
 
     def times(plan: Plan) -> RegionTimes:
-        return region_times(model, plan, target.rehearse(model, plan), trial.feeds[0], trial.threads)
+        return region_times(model, plan, target.rehearse(model, plan), trial.feeds, trial.threads)
 
     ways = alternatives(plans)
     with stages("sensitivity", len(ways)) as advance:

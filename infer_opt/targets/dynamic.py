@@ -63,7 +63,7 @@ def write_dynamic(model: ir.Model, plan: Plan) -> ir.Model:
         writer = _Writer(model, plan)
         for scheme in schemes:
             writer.write(scheme.weights)
-        drop_unread_weights(model.graph)
+        drop_unread_weights(model)
     return model
 
 
@@ -129,7 +129,7 @@ class _Writer:
         columns_first = bool(ir.attribute(node, "transB", 0))
         key = (site.value, site.transposed != columns_first, found)
         if key not in self._weights:
-            levels = found.quantize(site.array(self._graph))
+            levels = found.quantize(site.array(self._graph.initializers))
             levels = np.ascontiguousarray(levels.T if columns_first else levels)
             self._weights[key] = (
                 ir.add_initializer(self._graph, self._names.fresh(f"{site.value}_quantized"), levels),

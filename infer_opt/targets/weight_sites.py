@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from infer_opt import ir
 from infer_opt.calibrate.plan import WeightSite
 from infer_opt.calibrate.quantization import Format
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from infer_opt.profiles import Dialect
 
-__all__ = ["constant_weight", "drop_unread_weights", "is_channel_bias", "weight_site"]
+__all__ = ["constant_weight", "drop_unread_weights", "is_channel_bias", "weight_array", "weight_site"]
 
 _WEIGHT = 1  # which input of Conv, ConvTranspose, Gemm and MatMul is the weight
 
@@ -52,14 +54,23 @@ def is_channel_bias(bias: ir.Value, node: ir.Node, weight: ir.Value) -> bool:
     return node.op_type != "Gemm" or ir.array(bias).size == (ir.dims(weight) or ())[_channel_axis(node, 2) or 0]
 
 
-def drop_unread_weights(graph: ir.Graph) -> None:
+def weight_array(value: ir.Value) -> np.ndarray[Any, Any]:
+    """The numbers of a weight that `constant_weight` has found constant, as it is read."""
+    found = constant_weight(value)
+    assert found is not None  # noqa: S101 - the caller has asked
+    return ir.array(found) if found is value else ir.array(found).T
+
+
+def drop_unread_weights(model: ir.Model) -> None:
     """Take out constants that nobody reads any more, and Transposes of constants."""
-    for node in list(graph):
+    graphs = list(ir.all_graphs(model))
+    for node in (node for graph in graphs for node in list(graph)):
         if node.op_type == "Transpose" and ir.is_constant(node.inputs[0]) and not _is_read(node.outputs[0]):
             ir.remove(node)
-    for name, value in list(graph.initializers.items()):
-        if not _is_read(value) and not value.is_graph_input():
-            del graph.initializers[name]
+    for graph in graphs:
+        for name, value in list(graph.initializers.items()):
+            if not _is_read(value) and not value.is_graph_input():
+                del graph.initializers[name]
 
 
 def _is_read(value: ir.Value) -> bool:

@@ -14,6 +14,7 @@ from infer_opt.calibrate.planner import dynamic_plan, float_plan
 from infer_opt.calibrate.runner import Runner
 from infer_opt.targets.dynamic import write_dynamic
 from infer_opt.targets.qdq import write_qdq
+from tests.targets.early_exit import EARLY_EXIT, samples, takes_early
 from tests.targets.networks import Network, for_any_host, int8_plan, normal, uniform_feeds
 
 X86 = for_any_host("x86-avx512-vnni")
@@ -28,7 +29,7 @@ NETWORK = Network(
 
 def timed(model: ir.Model, plan: Plan) -> RegionTimes:
     """What the plan's kernels take on one of the images."""
-    return region_times(model, plan, write_qdq(model, plan), next(iter(IMAGES)))
+    return region_times(model, plan, write_qdq(model, plan), list(IMAGES))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -58,7 +59,7 @@ def test_products_that_find_their_range_have_their_kernels(tmp_path: Path) -> No
     rehearsed = write_dynamic(write_qdq(model, plan), plan)
     kernels = Runner.of_model(rehearsed, "the model", mode="profiled").kernel_seconds(next(iter(MATRICES)), 3)
     assert set(kernels) == {"norm", "one_quantized_node", "one", "two", "sum", "soft"}
-    found = region_times(model, plan, rehearsed, next(iter(MATRICES)))
+    found = region_times(model, plan, rehearsed, list(MATRICES))
     assert set(found.regions) == {"norm", "one", "two", "sum", "soft"}
     assert found.other == 0
 
@@ -80,3 +81,16 @@ def test_a_convolution_outweighs_a_sum(tmp_path: Path) -> None:
     model = NETWORK.load(tmp_path)
     found = timed(model, float_plan(int8_plan(model, X86, IMAGES).regions))
     assert found.regions["two"] > found.regions.get("sum", 0.0)
+
+
+def test_branches_have_the_mean_time_over_all_samples(tmp_path: Path) -> None:
+    """Also the branch that the first sample does not take; one that none takes has none."""
+    feeds = samples(2, 2)
+    model = EARLY_EXIT.load(tmp_path)
+    plan = int8_plan(model, X86, feeds)
+    written = write_qdq(model, plan)
+    both = region_times(model, plan, written, list(feeds))
+    assert {"trunk", "early_conv", "late_conv", "deeper"} <= both.regions.keys()
+    early = region_times(model, plan, written, [feed for feed in feeds if takes_early(feed)])
+    assert early.regions["early_conv"] > 0
+    assert not {"late_conv", "deeper"} & early.regions.keys()
