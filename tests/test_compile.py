@@ -421,6 +421,20 @@ def test_the_report_names_the_passes_that_made_the_winner(work: Work) -> None:
     assert read_manifest(work.out)["pipeline"] == "simplify,fuse{without=GroupNormalization+PRelu},quantize"
 
 
+def test_an_error_that_grows_on_noisy_copies_refuses_int8(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Right on held-out samples, by every other limit; a mix that bears noise wins."""
+    reason = "the error of output `pooled` is "
+    report = work.compile(profile=ARM)
+    int8 = next(item for item in report.candidates if item.name == "int8")
+    assert int8.refused is not None
+    assert int8.refused.startswith(reason)
+    assert int8.refused.endswith(" times as large on samples with noise: calibrated on cleaner inputs than those")
+    assert min(error.sqnr for error in int8.errors) > 30
+    monkeypatch.setattr("infer_opt.calibrate.drift._GROWTH", 1000.0)
+    bold = work.compile(profile=ARM, force=True)
+    assert next(item for item in bold.candidates if item.name == "int8").refused is None
+
+
 LOUD = Network(
     "net (float[N,8] x) => (float[N,4] y) { y = MatMul(x, w) }", {"w": normal(8, 4) * (np.arange(8) > 0)[:, np.newaxis]}
 )

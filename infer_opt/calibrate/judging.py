@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.runner import Runner
+    from infer_opt.calibrate.sample_set import SampleSet
     from infer_opt.calibrate.target import Artifact
     from infer_opt.calibrate.timing import Latency
     from infer_opt.calibrate.verifying import Verifying
@@ -170,20 +171,18 @@ class _Court:
         samples = self._contest.samples
         assert samples is not None  # noqa: S101 - asked for by `hear`
         with self._stages("verify", samples.steps) as advance:
-            errors = self._errors(runner, "", advance)
+            errors = self._errors(runner, samples.samples, advance)
             refused = self._refusal(built, errors)
             changed: dict[str, list[OutputError]] = {}
             if refused is None and _is_lowered(built.plan):
-                changed = {name: self._errors(runner, name, advance) for name in samples.changed}
+                changed = {name: self._errors(runner, each, advance) for name, each in samples.changed.items()}
                 refused = drift(errors, changed) if self._free(built) else None
         return replace(judged, errors=errors, changed=changed, refused=refused)
 
-    def _errors(self, runner: Runner, change: str, advance: Callable[[], None]) -> list[OutputError]:
-        samples, expected = self._contest.samples, self._expected
-        assert samples is not None  # noqa: S101 - asked for by `hear`
-        assert expected is not None  # noqa: S101
-        chosen = samples.changed[change] if change else samples.samples
-        return compare(expected, runner, chosen, chosen.describe, parts=self._contest.parts, advance=advance)
+    def _errors(self, runner: Runner, samples: SampleSet, advance: Callable[[], None]) -> list[OutputError]:
+        assert self._expected is not None  # noqa: S101 - asked for by `hear`
+        parts = self._contest.parts
+        return compare(self._expected, runner, samples, samples.describe, parts=parts, advance=advance)
 
     def _free(self, built: Built) -> bool:
         """Whether it may be refused: not an order, and not the untouched original."""

@@ -46,7 +46,11 @@ MinSqnr = Annotated[
 MaxDrop = Annotated[
     float | None,
     typer.Option(
-        "--max-drop", metavar="X", min=0.0, max=1.0, help="Largest share of samples whose top class may change."
+        "--max-drop",
+        metavar="X",
+        min=0.0,
+        max=1.0,
+        help="Largest loss of an output: rows with another top class, F1, cosine.",
     ),
 ]
 Plugins = Annotated[
