@@ -161,7 +161,8 @@ def test_a_state_is_told_and_not_judged(infer_opt: Callable, fits: Callable) -> 
     """Each sample is run again from the state that it left: twice the elements, and the state's own numbers beside."""
     weights = {"w": normal(1, 12, 4), "r": normal(1, 12, 3, seed=1)}
     text = """net (float[1,1,4] x, float[1,1,3] h, float[1,1,3] c)
-        => (float[1,1,1,3] y, float[1,1,3] hn, float[1,1,3] cn) { y, hn, cn = LSTM<hidden_size=3>(x, w, r, , , h, c) }"""
+        => (float[1,1,1,3] y, float[1,1,3] hn, float[1,1,3] cn) {
+        y, hn, cn = LSTM<hidden_size=3>(x, w, r, , , h, c) }"""
     Network(text, weights).save(Path(), "lstm.onnx")
     compiled = infer_opt("compile", "lstm.onnx", "--target", target_here(), "--out", "made", "--json")
     verified = infer_opt("verify", "made", "--original", "lstm.onnx", "--json")
