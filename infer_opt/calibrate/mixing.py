@@ -51,8 +51,9 @@ def mixed_plans(model: ir.Model, sensed: Sensed, budget: Budget) -> list[Plan]:
 
 def _gains(model: ir.Model, sensed: Sensed) -> dict[Group, float]:
     """Seconds that each group saves; where nothing was timed, the weights that it makes smaller stand for them."""
+    constants = ir.initializers(model)
     held = {
-        name: sum(ir.elements(model.graph.initializers[site.value]) or 0 for site in scheme.weights)
+        name: sum(ir.elements(constants[site.value]) or 0 for site in scheme.weights)
         for name, scheme in ((region.name, scheme) for region, scheme in sensed.plan.lowered())
     }
     gains: dict[Group, float] = {}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from infer_opt import ir
     from infer_opt.calibrate.expected import Expected
-    from infer_opt.calibrate.metrics import Kind
+    from infer_opt.calibrate.metrics import Kinds
     from infer_opt.calibrate.runner import Runner
 
 __all__ = ["Errors", "compare"]
@@ -26,7 +26,7 @@ def compare(
     describe: Callable[[int], str] = "sample {}".format,
     *,
     parts: Mapping[str, ir.Parts] | None = None,
-    kinds: Callable[[], tuple[Kind, ...]] = auto_kinds,
+    kinds: Kinds = auto_kinds,
     advance: Callable[[], None] = lambda: None,
 ) -> list[OutputError]:
     """Run the candidate on each feed; errors of all outputs.
@@ -75,7 +75,7 @@ class Errors:
         self,
         outputs: Iterable[str],
         parts: Mapping[str, ir.Parts],
-        kinds: Callable[[], tuple[Kind, ...]] = auto_kinds,
+        kinds: Kinds = auto_kinds,
         *,
         state: Collection[str] = (),
     ) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from infer_opt.calibrate.audit import Auditor
+from infer_opt.calibrate.feeding import input_specs
 from infer_opt.calibrate.mixing import mixed_plans
 from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
 from infer_opt.calibrate.sensing import sense_plan
@@ -17,13 +19,30 @@ if TYPE_CHECKING:
 
     from infer_opt import ir
     from infer_opt.calibrate.feeding import Feeding
+    from infer_opt.calibrate.findings import Audit
     from infer_opt.calibrate.original import Original
     from infer_opt.calibrate.plan import Plan, Region
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.target import Target
     from infer_opt.compile.request import Order, Request
 
-__all__ = ["plans"]
+__all__ = ["Planned", "plans"]
+
+
+class Planned(NamedTuple):
+    """What is to be built.
+
+    Args:
+        plans: the candidates in the order that decides ties.
+        searched: more, the fastest first by the prediction; they are built until enough are right.
+        notes: what a user should know of those that are missing, and of the samples.
+        audit: of the calibration samples, where there was a calibration on real ones.
+    """
+
+    plans: Sequence[Plan]
+    searched: Sequence[Plan] = ()
+    notes: Sequence[str] = ()
+    audit: Audit | None = None
 
 
 def plans(
@@ -34,37 +53,49 @@ def plans(
     samples: Feeding,
     original: Original,
     stages: Stages,
-) -> tuple[list[tuple[Plan, bool]], list[str]]:
-    """The candidates in the order that decides ties, and what a user should know of those that are missing.
-
-    Returns:
-        plans, each with whether it is one of a series that ends where enough are right; and notes.
-    """
+) -> Planned:
+    """The candidates, and what was learnt while they were planned."""
     with stages("plan"):
         regions = target.regions(model)
         unchanged = float_plan(regions)
     _check_order(request, order, regions)
     if not order.tries_int8 or not any("int8" in region.precisions for region in regions):
-        return [(unchanged, False)], []
+        return Planned([unchanged])
     if samples.calibration is None:
-        return [(unchanged, False)], ["INT8 was not tried: it needs samples (--calib)"]
+        return Planned([unchanged], notes=["INT8 was not tried: it needs samples (--calib)"])
     if original.runner is None and not order.int8:
-        return [(unchanged, False)], ["INT8 was not tried: unverified, nothing tells whether it is right enough"]
+        why = "INT8 was not tried: unverified, nothing tells whether it is right enough"
+        return Planned([unchanged], notes=[why])
     values = watched_values(model, regions)
+    auditor = None if samples.is_random else Auditor(samples, input_specs(model), request.seed)
     with stages("calibrate", len(samples.calibration)) as advance:
         found = collect(
-            model, values, samples.calibration, threads=request.thread_count, seed=request.seed, advance=advance
+            model,
+            values,
+            samples.calibration,
+            threads=request.thread_count,
+            seed=request.seed,
+            advance=advance,
+            onlooker=auditor,
         )
+    audit = None if auditor is None else auditor.audit
     with stages("plan"):
-        quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges)
+        quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
     notes = [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
+    notes += [] if audit is None else audit.warnings()
+    offered = {region.scope for region in regions if "int8" in region.precisions}
+    notes += [
+        f"no calibration sample takes `{branch}`: what stands in it was not quantized"
+        for branch in found.never_taken
+        if branch in offered
+    ]
     if order.int8:
-        return [(quantized, False)], notes
-    trial = Trial.of_samples(model, samples.calibration, request.thread_count)
+        return Planned([quantized], notes=notes, audit=audit)
+    trial = Trial.of_samples(model, samples.calibration, request.thread_count, found.first_samples.values())
     sensed = sense_plan(target, model, quantized, trial, stages)
     with stages("plan"):
         mixed = mixed_plans(model, sensed, request.budget)
-    return [(unchanged, False), (quantized, False), *((plan, True) for plan in mixed)], notes
+    return Planned([unchanged, quantized], mixed, notes, audit)
 
 
 def _check_order(request: Request, order: Order, regions: Sequence[Region]) -> None:

@@ -61,6 +61,7 @@ from infer_opt.ir.references import (
 )
 from infer_opt.ir.save import save, serialize
 from infer_opt.ir.schemas import latest_opset, operator_known
+from infer_opt.ir.scopes import Scope, branches, initializers, nodes, scopes
 from infer_opt.ir.shapes import dims, elements, numpy_dtype, proven_dims, rank
 from infer_opt.ir.state import recurrent_state
 from infer_opt.ir.surgery import operate, require_graphsurgeon
@@ -87,6 +88,7 @@ __all__ = [
     "Peak",
     "Port",
     "Reference",
+    "Scope",
     "Shape",
     "Sparsity",
     "Stored",
@@ -99,6 +101,7 @@ __all__ = [
     "all_graphs",
     "array",
     "attribute",
+    "branches",
     "check_legal",
     "clone",
     "collection_paused",
@@ -116,6 +119,7 @@ __all__ = [
     "fix_input_shapes",
     "infer_shapes",
     "initializer_bytes",
+    "initializers",
     "inner_graphs",
     "interface",
     "interface_values",
@@ -124,6 +128,7 @@ __all__ = [
     "load",
     "make_node",
     "multiply_adds",
+    "nodes",
     "numpy_dtype",
     "operate",
     "operator_known",
@@ -143,6 +148,7 @@ __all__ = [
     "require_graphsurgeon",
     "save",
     "scalar",
+    "scopes",
     "serialize",
     "set_origin",
     "shapes_known",

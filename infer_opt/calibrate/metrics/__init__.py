@@ -7,20 +7,23 @@ directions), sees which the original's output is, and judges by that one; what i
 from infer_opt.calibrate.metrics.class_scores import ClassScores
 from infer_opt.calibrate.metrics.directions import Directions
 from infer_opt.calibrate.metrics.kind import Kind
+from infer_opt.calibrate.metrics.named import AUTO, METRICS, Kinds, auto_kinds
 from infer_opt.calibrate.metrics.numbers import Numbers
-from infer_opt.calibrate.metrics.output_error import OutputError, auto_kinds, no_kinds
+from infer_opt.calibrate.metrics.output_error import OutputError
 from infer_opt.calibrate.metrics.powers import EXACT_DB, sqnr_db
 from infer_opt.calibrate.metrics.shares import Shares
 
 __all__ = [
+    "AUTO",
     "EXACT_DB",
+    "METRICS",
     "ClassScores",
     "Directions",
     "Kind",
+    "Kinds",
     "Numbers",
     "OutputError",
     "Shares",
     "auto_kinds",
-    "no_kinds",
     "sqnr_db",
 ]

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from infer_opt.calibrate.metrics.class_scores import ClassScores
-from infer_opt.calibrate.metrics.directions import Directions
 from infer_opt.calibrate.metrics.kind import Kind
+from infer_opt.calibrate.metrics.named import auto_kinds
 from infer_opt.calibrate.metrics.numbers import Numbers
 from infer_opt.calibrate.metrics.powers import EXACT_DB, too_noisy
-from infer_opt.calibrate.metrics.shares import Shares
 
-__all__ = ["OutputError", "auto_kinds", "no_kinds"]
+__all__ = ["OutputError"]
 
 Array = np.ndarray[Any, Any]
-
-Kinds = Callable[[], tuple[Kind, ...]]
-
-
-def auto_kinds() -> tuple[Kind, ...]:
-    """The kinds that are told by the original's output, the first that fits before the others."""
-    return (ClassScores(), Shares(), Directions())
-
-
-def no_kinds() -> tuple[Kind, ...]:
-    """For those who want powers only, which cost least."""
-    return ()
 
 
 @dataclass

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from infer_opt.calibrate.metrics import EXACT_DB, OutputError, no_kinds
+from infer_opt.calibrate.metrics import EXACT_DB, OutputError
 from tests.calibrate.metrics.made_errors import (
     broken,
     classes,
@@ -60,7 +60,7 @@ def test_the_kind_has_to_fit_all_samples() -> None:
 
 def test_powers_alone_cost_no_kinds() -> None:
     """For those who compare SQNR and nothing else."""
-    error = OutputError("y", kinds=no_kinds())
+    error = OutputError("y", kinds=())
     error.add(softmax(normal(4, 10)), softmax(normal(4, 10)))
     assert (error.kind.name, error.drop) == ("numbers", None)
 
