@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.runner import Runner
+    from infer_opt.calibrate.sample_set import SampleSet
     from infer_opt.calibrate.target import Artifact
     from infer_opt.calibrate.timing import Latency
     from infer_opt.calibrate.verifying import Verifying
@@ -177,25 +178,20 @@ class _Court:
         samples = self._contest.samples
         assert samples is not None  # noqa: S101 - asked for by `hear`
         with self._stages("verify", samples.steps) as advance:
-            errors = self._errors(runner, "", advance)
+            errors = self._errors(runner, samples.samples, advance)
             evaluation = self._contest.evaluation
             score = None if evaluation is None else evaluation.score(runner)
             refused = self._refusal(built, errors, score)
             changed: dict[str, list[OutputError]] = {}
             if refused is None and score is None and _is_lowered(built.plan):
-                changed = {name: self._errors(runner, name, advance) for name in samples.changed}
+                changed = {name: self._errors(runner, each, advance) for name, each in samples.changed.items()}
                 refused = drift(errors, changed) if self._free(built) else None
         return replace(judged, errors=errors, changed=changed, refused=refused, score=score)
 
-    def _errors(self, runner: Runner, change: str, advance: Callable[[], None]) -> list[OutputError]:
-        samples, expected = self._contest.samples, self._expected
-        assert samples is not None  # noqa: S101 - asked for by `hear`
-        assert expected is not None  # noqa: S101
-        chosen = samples.changed[change] if change else samples.samples
-        contest = self._contest
-        return compare(
-            expected, runner, chosen, chosen.describe, parts=contest.parts, kinds=contest.kinds, advance=advance
-        )
+    def _errors(self, runner: Runner, samples: SampleSet, advance: Callable[[], None]) -> list[OutputError]:
+        assert self._expected is not None  # noqa: S101 - asked for by `hear`
+        parts, kinds = self._contest.parts, self._contest.kinds
+        return compare(self._expected, runner, samples, samples.describe, parts=parts, kinds=kinds, advance=advance)
 
     def _free(self, built: Built) -> bool:
         """Whether it may be refused: not an order, and not the untouched original."""
