@@ -42,7 +42,7 @@ def test_the_summary_says_what_was_measured(infer_opt: Callable) -> None:
     assert " the original (measured)" in ran.err.splitlines()[0]
     labels = [line.split()[0] for line in ran.err.splitlines()[1:] if line[2] != " "]
     assert labels == ["artifact", "why", "nodes", "regions", "latency", "size", "error"]
-    assert "on 8 held-out samples and 8 that calibrated, against the original:" in ran.err
+    assert "on 8 held-out and 8 calibration samples, against the original:" in ran.err
     assert "`scores` SQNR " in ran.err
 
 
