@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from infer_opt import ir
+from infer_opt.calibrate.boundaries import boundaries
 from infer_opt.calibrate.metrics import sqnr_db
 from infer_opt.calibrate.plan import INT8, combined
-from infer_opt.calibrate.selection import Boundary, select
+from infer_opt.calibrate.selection import select
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +24,6 @@ __all__ = ["mixed_plans"]
 # dB that every part keeps, from what only scores bear to what nobody sees; None is no limit.
 _LEVELS = (None, 12.0, 16.0, 20.0, 24.0, 28.0, 32.0, 36.0, 40.0, 46.0, 52.0, 58.0, 64.0)
 _SPARE_DB = 2.0  # above a stated limit: what the prediction may be off
-# An element: 0.2 ns to quantize or turn back, as much to change the layout that integer kernels want, and the copy
-# between (measured on AVX-512; sums of kernels then predict the whole of YOLOv8n's plans to 6 %).
-_BOUNDARY_SECONDS = 8e-10
 
 
 def mixed_plans(model: ir.Model, sensed: Sensed, budget: Budget) -> list[Plan]:
@@ -39,11 +37,11 @@ def mixed_plans(model: ir.Model, sensed: Sensed, budget: Budget) -> list[Plan]:
     if stated is not None:
         levels.insert(0, stated + _SPARE_DB)
     gains = _gains(model, sensed)
-    boundaries = _boundaries(sensed)
+    between = boundaries(model, sensed)
     pure = {tuple(way for way in sensed.alternatives if way.plan == name) for name in sensed.plans}
     found: dict[tuple[Alternative, ...], Plan] = {}
     for level in levels:
-        chosen = select(sensed.sensitivity, gains, boundaries, level)
+        chosen = select(sensed.sensitivity, gains, between, level)
         if chosen not in {(), *pure, *found}:
             found[chosen] = _mixed(sensed, chosen, "mixed" if level is None else f"mixed-{level:g}db")
     return list(found.values())
@@ -63,24 +61,6 @@ def _gains(model: ir.Model, sensed: Sensed) -> dict[Alternative, float]:
         smaller = 1e-12 * (1 + sum(held[way.plan, name] for name in way.regions))
         gains[way] = smaller if times is None else times[0] - times[1]
     return gains
-
-
-def _boundaries(sensed: Sensed) -> list[Boundary]:
-    """None where nothing was timed: sizes of weights cannot be weighed against them."""
-    if sensed.in_float is None:
-        return []
-    way_of = {(way.plan, name): way for way in sensed.alternatives for name in way.regions}
-    found = []
-    for plan in sensed.plans.values():
-        lowered = [(way_of[plan.name, region.name], scheme) for region, scheme in plan.lowered()]
-        makers = {value: way for way, scheme in lowered for value in scheme.writes}
-        found += [
-            Boundary(makers[value], way, _BOUNDARY_SECONDS * sensed.sizes.get(value, 0))
-            for way, scheme in lowered
-            for value in scheme.reads
-            if value in makers and makers[value] is not way
-        ]
-    return found
 
 
 def _mixed(sensed: Sensed, chosen: Sequence[Alternative], name: str) -> Plan:
