@@ -122,5 +122,5 @@ def _refusal(item: Built, errors: Sequence[OutputError] | None, budget: Budget |
     if budget is None or item.plan.name == ORIGINAL:
         return None
     if errors is not None:
-        return budget.refuses(errors) if item.plan.at("int8") or budget.stated else None
-    return "it cannot be run here, so nothing tells whether it is right enough" if item.plan.at("int8") else None
+        return budget.refuses(errors) if item.plan.lowered() or budget.stated else None
+    return "it cannot be run here, so nothing tells whether it is right enough" if item.plan.lowered() else None

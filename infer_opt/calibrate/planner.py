@@ -44,13 +44,19 @@ def watched_values(model: ir.Model, regions: Iterable[Region]) -> list[str]:
 
 
 def integer_plan(
-    model: ir.Model, regions: Sequence[Region], sketches: Mapping[str, Sketch], method: RangeMethod
+    model: ir.Model,
+    regions: Sequence[Region],
+    sketches: Mapping[str, Sketch],
+    method: RangeMethod,
+    *,
+    ordered: bool = True,
 ) -> Plan:
     """Every region that is legal and whose values and weights are finite at INT8.
 
     Args:
         sketches: statistics of `watched_values`.
         method: how ranges are found.
+        ordered: take the regions too that are not expected to gain.
     """
     constants = {
         name: _sketch_of_constant(value) for name, value in model.graph.initializers.items() if ir.is_constant(value)
@@ -62,13 +68,20 @@ def integer_plan(
     for region in regions:
         scheme = region.scheme("int8")
         fault = region.reason or "no INT8 kernel" if scheme is None else ranges.fault(scheme)
+        doubt = None if scheme is None else scheme.doubt
         if scheme is None or fault is not None:
             choices[region.name] = Choice(region.own, str(fault))
+        elif doubt is not None and not ordered:
+            choices[region.name] = Choice(region.own, doubt)
         else:
-            choices[region.name] = Choice("int8", "legal in the dialect, ranges finite")
+            reason = "legal in the dialect, ranges finite"
+            choices[region.name] = Choice("int8", reason if doubt is None else f"{reason}; ordered, though {doubt}")
             quantized.append(scheme)
     activations = {
-        value: ranges.quantization(value, scheme.activations) for scheme in quantized for value in scheme.values
+        value: ranges.quantization(value, scheme.activations)
+        for scheme in quantized
+        if scheme.activations is not None
+        for value in scheme.values
     }
     weights = {
         (site.node, site.index): _weight(model, site, activations) for scheme in quantized for site in scheme.weights
@@ -132,7 +145,7 @@ class _Ranges:
         self._fixed: dict[str, tuple[float, float]] = {}
         for scheme in schemes:
             if scheme.moves_data or scheme.shares_scale:
-                for value in (*scheme.reads[1:], *scheme.writes):
+                for value in (*scheme.reads[1:], *scheme.writes, *scheme.shares_with):
                     self._join(scheme.reads[0], value)
             self._window |= dict.fromkeys(scheme.writes, scheme.window)
             if scheme.fixed_range is not None:

@@ -59,7 +59,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
             built,
             samples,
             ir.output_parts(source),
-            None if order.int8 else request.budget,
+            None if order.named else request.budget,
             stages,
             timed=unmeasured is None,
         )

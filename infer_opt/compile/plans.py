@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from infer_opt.calibrate.half import half_values, half_verdicts, with_half
 from infer_opt.calibrate.mixing import mixed_plans
 from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
 from infer_opt.calibrate.sensing import sense_plan
@@ -13,13 +14,14 @@ from infer_opt.calibrate.statistics import collect
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from infer_opt import ir
     from infer_opt.calibrate.feeding import Feeding
     from infer_opt.calibrate.original import Original
-    from infer_opt.calibrate.plan import Plan, Region
+    from infer_opt.calibrate.plan import Choice, Plan, Region
     from infer_opt.calibrate.progress import Stages
+    from infer_opt.calibrate.statistics import Statistics
     from infer_opt.calibrate.target import Target
     from infer_opt.compile.request import Order, Request
 
@@ -40,31 +42,74 @@ def plans(
         regions = target.regions(model)
         unchanged = float_plan(regions)
     _check_order(request, order, regions)
-    if not order.tries_int8 or not any("int8" in region.precisions for region in regions):
-        return [unchanged], []
-    if samples.calibration is None:
-        return [unchanged], ["INT8 was not tried: it needs samples (--calib)"]
-    if original.runner is None and not order.int8:
-        return [unchanged], ["INT8 was not tried: unverified, nothing tells whether it is right enough"]
-    values = watched_values(model, regions)
-    with stages("calibrate", len(samples.calibration)) as advance:
-        found = collect(
-            model, values, samples.calibration, threads=request.thread_count, seed=request.seed, advance=advance
-        )
+    int8, missing = _tries_int8(order, regions, samples, original)
+    half = order.half and any("fp16" in region.precisions for region in regions)
+    if not int8 and not half:
+        return [unchanged], missing
+    found = _statistics(request, model, regions, samples, stages, int8=int8, half=half)
+    notes = missing + ([] if found is None else [f"NaN or Inf that reaches no output: {it}" for it in found.dirty_samples])
+    verdicts: Mapping[str, Choice] = {}
+    if half:
+        with stages("plan"):
+            verdicts = half_verdicts(model, regions, None if found is None else found.sketches)
+
+    def finished(plan: Plan) -> Plan:
+        return with_half(plan, verdicts) if half else plan
+
+    candidates = [finished(unchanged)] if order.named else [unchanged, *([finished(unchanged)] if half else [])]
+    if not int8 or found is None:
+        return candidates, notes
     with stages("plan"):
-        quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges)
-    notes = [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
+        quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges, ordered=order.int8)
     if order.int8:
-        return [quantized], notes
+        return [finished(quantized)], notes
+    candidates.append(finished(quantized))
     if not request.budget.stated:
         # Unstated, a limit has to hold on inputs worse than the samples too, and nothing checks that yet: a page
         # classifier lost 3 points on noisy pages by a plan that kept 57 dB on clean ones (measured).
-        return [unchanged, quantized], notes
+        return candidates, notes
+    assert samples.calibration is not None  # noqa: S101 - INT8 is not tried without
     trial = Trial.of_samples(model, samples.calibration, request.thread_count)
     sensed = sense_plan(target, model, quantized, trial, stages)
     with stages("plan"):
         mixed = mixed_plans(model, sensed, request.budget)
-    return [unchanged, quantized, *mixed], notes
+    return [*candidates, *map(finished, mixed)], notes
+
+
+def _tries_int8(order: Order, regions: Sequence[Region], samples: Feeding, original: Original) -> tuple[bool, list[str]]:
+    """Whether INT8 is planned, and what a user should know where it is not."""
+    if not order.tries_int8 or not any("int8" in region.precisions for region in regions):
+        return False, []
+    if samples.calibration is None:
+        return False, ["INT8 was not tried: it needs samples (--calib)"]
+    if original.runner is None and not order.int8:
+        return False, ["INT8 was not tried: unverified, nothing tells whether it is right enough"]
+    return True, []
+
+
+def _statistics(
+    request: Request,
+    model: ir.Model,
+    regions: Sequence[Region],
+    samples: Feeding,
+    stages: Stages,
+    *,
+    int8: bool,
+    half: bool,
+) -> Statistics | None:
+    """Of all values that a plan asks for; None where there are no samples. Random ones say nothing of real ranges."""
+    if samples.calibration is None or (samples.is_random and not int8):
+        return None
+    wanted = (watched_values(model, regions) if int8 else []) + (half_values(model, regions) if half else [])
+    with stages("calibrate", len(samples.calibration)) as advance:
+        return collect(
+            model,
+            list(dict.fromkeys(wanted)),
+            samples.calibration,
+            threads=request.thread_count,
+            seed=request.seed,
+            advance=advance,
+        )
 
 
 def _check_order(request: Request, order: Order, regions: Sequence[Region]) -> None:

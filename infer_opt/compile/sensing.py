@@ -44,7 +44,7 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
         model, _ = legalized(request.profile, order.pipeline).run(source)
     with stages("plan"):
         regions = target.regions(model)
-    if not any(region.schemes for region in regions):
+    if not any("int8" in region.precisions for region in regions):
         reason = next((region.reason for region in regions if region.reason), "the backend writes one precision")
         raise InputError(
             f"no part of `{request.model}` can run at INT8 on `{request.profile.name}`: {reason}",

@@ -29,12 +29,12 @@ def write_qdq(model: ir.Model, plan: Plan) -> ir.Model:
     """
     copy = ir.clone(model)
     writer = _Writer(copy, plan)
-    quantized = plan.lowered()
-    for _, scheme in quantized:
+    quantized = plan.quantized()
+    for _, scheme, _ in quantized:
         writer.quantize_weights(scheme)
-    for region, scheme in quantized:
+    for region, scheme, _ in quantized:
         writer.quantize_reads(region, scheme)
-    for region, scheme in quantized:
+    for region, scheme, _ in quantized:
         writer.quantize_writes(region, scheme)
     writer.drop_unread_weights()
     copy.graph.sort()
@@ -46,7 +46,7 @@ class _Writer:
         self._graph, self._plan = model.graph, plan
         self._names = ir.Names(model)
         self._nodes = {str(node.name): node for node in model.graph}
-        self._written = {value for _, scheme in plan.lowered() for value in scheme.writes}
+        self._written = {value for _, scheme, _ in plan.quantized() for value in scheme.writes}
         self._dequantized: dict[str, ir.Value] = {}
         self._weights: dict[tuple[str, Quantization], ir.Value] = {}
 

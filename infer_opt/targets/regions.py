@@ -62,13 +62,13 @@ class _Finder:
         nodes = [node] if activation is None else [node, activation]
         self.absorbed.update(nodes[1:])
         writes = [value for value in nodes[-1].outputs if value.uses() or value.is_graph_output()]
-        if not offer.float_output:
+        if not offer.float_output or not self._dialect.output_q:
             self._integer.update(writes)
         scheme = Scheme(
             "int8",
             self._activation,
             reads=_names(offer.reads),
-            writes=() if offer.float_output else _names(writes),
+            writes=() if offer.float_output or not self._dialect.output_q else _names(writes),
             window=_window(activation),
             fixed_range=_FIXED_RANGES.get(node.op_type),
             weights=offer.weights,
@@ -99,6 +99,9 @@ class _Finder:
             raise _NotOfferedError("it interpolates, which gives new numbers")
         if not all(_is_float(value) and (value.uses() or value.is_graph_output()) for value in node.outputs):
             raise _NotOfferedError("an output is unused, or no float32")
+        if not self._dialect.output_q:
+            self._integer.update(node.outputs)
+            raise _NotOfferedError("it moves data, and the runtime moves quantizers across it by itself")
         return _Offer((source,))
 
     def _follower(self, node: ir.Node) -> _Offer:
