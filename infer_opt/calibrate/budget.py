@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from infer_opt.calibrate.metrics import OutputError
 
-__all__ = ["Budget"]
+__all__ = ["COLLAPSE_DB", "Budget"]
 
 # The budget of `--precision auto` for outputs of which no stated limit speaks. Class scores: the class matters, not the
 # score.
@@ -22,7 +22,7 @@ _LEAST_CHANNEL_DB = 20.0  # of the weakest index along a short axis
 _LEAST_SCORES_DB = 10.0  # of class scores: below this they are noise, whatever their largest class says
 
 # What no order of a precision covers, unless a stated limit allows it. Of class scores, beside `_LEAST_SCORES_DB`.
-_COLLAPSE_DB = 20.0
+COLLAPSE_DB = 20.0
 _COLLAPSE_AGREEMENT = 0.5
 
 
@@ -92,7 +92,7 @@ class Budget:
 def _collapse(error: OutputError) -> str | None:
     if error.agreement is not None and error.agreement < _COLLAPSE_AGREEMENT:
         return f"collapsed: its top class agrees on {error.agreement:.1%} of samples, under {_COLLAPSE_AGREEMENT:.0%}"
-    least = _COLLAPSE_DB if error.agreement is None else _LEAST_SCORES_DB
+    least = COLLAPSE_DB if error.agreement is None else _LEAST_SCORES_DB
     return f"collapsed: it keeps {error.sqnr:.1f} dB, under {least:.0f} dB" if _is_noisy(error, least) else None
 
 

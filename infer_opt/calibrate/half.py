@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from infer_opt import ir
-from infer_opt.calibrate.half_reach import Gains, index_arithmetic
+from infer_opt.calibrate.half_reach import Gains, exact_arithmetic
 from infer_opt.calibrate.half_rules import Measured, constant_fault, operator_fault
 from infer_opt.calibrate.plan import Choice
 
@@ -43,12 +43,13 @@ def half_verdicts(
         sketches: statistics of `half_values`; None where there are no samples.
     """
     faults = _node_faults(model, Measured(sketches))
-    known = "ranges fit (measured)" if sketches is not None else "weights fit, and no rule speaks against it; not measured"
+    unknown = "weights fit, and no rule speaks against it; not measured"
+    known = unknown if sketches is None else "ranges fit (measured)"
     verdicts: dict[str, Choice] = {}
     for region in regions:
         fault = next((faults[name] for name in region.nodes if name in faults), None)
         if region.scheme(_HALF) is None:
-            verdicts[region.name] = Choice(region.own, "it computes on no float32 numbers that could be FP16")
+            verdicts[region.name] = Choice(region.own, "it has no float32 numbers that ONNX knows as FP16")
         elif fault is not None:
             verdicts[region.name] = Choice(region.own, fault)
         else:
@@ -58,7 +59,7 @@ def half_verdicts(
 
 def _node_faults(model: ir.Model, measured: Measured) -> dict[str, str]:
     opset = model.opset_imports.get("", 1)
-    indices = index_arithmetic(model.graph, measured)
+    exact = exact_arithmetic(model.graph, measured)
     gains = Gains(measured)
     judged: dict[ir.Value, str | None] = {}
     faults: dict[str, str] = {}
@@ -75,7 +76,7 @@ def _node_faults(model: ir.Model, measured: Measured) -> dict[str, str]:
         gains.follow(node, faulty_constant=constant is not None, faulty_inside=inside is not None)
         reach = None if source is None else f"`{source.name}` may be out of FP16's range ({_known(source, measured)})"
         ranges = next((judged[value] for value in values if not ir.is_constant(value) and judged[value]), None)
-        fault = ranges or constant or indices.get(node) or inside or reach
+        fault = ranges or constant or exact.get(node) or inside or reach
         if fault is not None:
             faults[str(node.name)] = fault
     return faults
@@ -130,13 +131,12 @@ def with_half(plan: Plan, verdicts: Mapping[str, Choice]) -> Plan:
     typed = replace(plan, choices=choices, half=frozenset(half))
     if not plan.quantized():
         return replace(typed, name=_HALF if half else plan.name)
-    sites = {
-        (site.node, site.index): region.name in half for region, scheme, _ in plan.quantized() for site in scheme.weights
-    }
+    kept = [scheme.weights for region, scheme, _ in plan.quantized() if region.name in half]
+    sites = {(site.node, site.index) for weights in kept for site in weights}
     return replace(
         typed,
         activations={name: _half_scale(found) for name, found in plan.activations.items()},
-        weights={site: _half_scale(found) if sites.get(site) else found for site, found in plan.weights.items()},
+        weights={site: _half_scale(found) if site in sites else found for site, found in plan.weights.items()},
     )
 
 

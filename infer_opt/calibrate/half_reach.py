@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from infer_opt.calibrate.half_rules import Measured
 
-__all__ = ["Gains", "index_arithmetic"]
+__all__ = ["Gains", "exact_arithmetic"]
 
 _SPARE = 64.0  # usual numbers may be as large as this
 _GROWN = LARGEST  # the gain of what may have overflowed, where nothing was measured
@@ -36,8 +36,9 @@ _GROWING = frozenset({"Exp", "Pow", "ReduceSum", "ReduceSumSquare", "ReduceL1", 
 _EXACT_INTEGERS = 2048
 _ARITHMETIC = frozenset(
     {"Add", "Sub", "Mul", "Div", "Mod", "Floor", "Ceil", "Round", "Clip", "Min", "Max", "Neg", "Abs", "Cast", "Where"}
-    | {"Squeeze", "Unsqueeze", "Reshape", "Flatten", "Transpose", "Concat", "Slice", "Split", "Gather", "Expand", "Tile"}
-    | {"Identity", "ReduceMax", "ReduceMin", "ReduceSum", "CumSum", "MatMul", "Gemm"}
+    | {"Squeeze", "Unsqueeze", "Reshape", "Flatten", "Transpose", "Concat", "Slice", "Split", "Gather", "Expand"}
+    | {"Tile", "Identity", "ReduceMax", "ReduceMin", "ReduceSum", "ReduceMean", "ReduceSumSquare", "CumSum"}
+    | {"Pow", "Sqrt", "Relu", "Exp", "MatMul", "Gemm"}
 )
 
 
@@ -78,7 +79,8 @@ class Gains:
         tracked = any(value in self._gain for value in node.inputs if value is not None)
         if not tracked and not faulty_constant:
             return 1.0
-        gains = [self._of(node, value) for value in node.inputs if value is not None and value.dtype == ir.DataType.FLOAT]
+        floats = [value for value in node.inputs if value is not None and value.dtype == ir.DataType.FLOAT]
+        gains = [self._of(node, value) for value in floats]
         if not gains:
             return 1.0
         if node.op_type in _PRODUCTS:
@@ -119,22 +121,40 @@ def _bounded_product(gains: list[float]) -> float:
     return float(np.clip(math.prod(gains), 1e-300, 1e300))
 
 
-def index_arithmetic(graph: ir.Graph, measured: Measured) -> dict[ir.Node, str]:
-    """Nodes whose floats become integers at the end, such as a row times a width plus a column, and why that matters.
+def exact_arithmetic(graph: ir.Graph, measured: Measured) -> dict[ir.Node, str]:
+    """Nodes whose numbers have to be finer than FP16 for what is made of them at the end, and why that matters.
 
-    Followed back from every Cast to integers through arithmetic, and through products with whole numbers.
+    Two ends are known: a Cast to integers (a row times a width plus a column), followed back through arithmetic and
+    products with whole numbers; and a logarithm, for which a small number counts as much as a large one, followed back
+    through arithmetic.
     """
     found: dict[ir.Node, str] = {}
     for end in graph:
-        if not _makes_integers(end):
+        if _makes_integers(end):
+            reason = _beyond_integers(end, measured)
+        elif end.op_type == "Log" and not end.domain:
+            reason = _of_small_numbers(end, measured)
+        else:
             continue
-        largest = measured.largest(end.inputs[0])
-        if largest is not None and largest <= _EXACT_INTEGERS:
-            continue
-        known = "not measured" if largest is None else f"measured: {largest:.0f}"
-        reason = f"`{end.name}` makes integers of it, which FP16 holds only up to {_EXACT_INTEGERS} ({known})"
-        found |= {node: reason for node in _behind(end) if node not in found}
+        if reason is not None:
+            found |= {node: reason for node in _behind(end) if node not in found}
     return found
+
+
+def _beyond_integers(end: ir.Node, measured: Measured) -> str | None:
+    largest = measured.largest(end.inputs[0])
+    if largest is not None and largest <= _EXACT_INTEGERS:
+        return None
+    known = "not measured" if largest is None else f"measured: {largest:.0f}"
+    return f"`{end.name}` makes integers of it, which FP16 holds only up to {_EXACT_INTEGERS} ({known})"
+
+
+def _of_small_numbers(end: ir.Node, measured: Measured) -> str | None:
+    smallest = measured.smallest(end.inputs[0])
+    if smallest is not None and smallest >= SMALLEST:
+        return None
+    known = "not measured" if smallest is None else f"measured: {smallest:.2g}"
+    return f"`{end.name}` takes its logarithm, and small numbers lose their digits in FP16 ({known})"
 
 
 def _makes_integers(node: ir.Node) -> bool:
@@ -150,15 +170,15 @@ def _behind(end: ir.Node) -> Iterator[ir.Node]:
         yield node
         for value in node.inputs:
             producer = None if value is None or value.dtype != ir.DataType.FLOAT else value.producer()
-            if producer is not None and producer not in seen and _is_arithmetic(producer):
+            if producer is not None and producer not in seen and _is_arithmetic(producer, end):
                 seen.add(producer)
                 waiting.append(producer)
 
 
-def _is_arithmetic(node: ir.Node) -> bool:
+def _is_arithmetic(node: ir.Node, end: ir.Node) -> bool:
     if node.op_type not in _ARITHMETIC or node.domain:
         return False
     if node.op_type not in {"MatMul", "Gemm"}:
         return True
     weight = ir.constant(node.inputs[1])
-    return weight is not None and bool(np.all(weight == np.rint(weight)))
+    return end.op_type == "Cast" and weight is not None and bool(np.all(weight == np.rint(weight)))

@@ -51,6 +51,11 @@ class Measured:
             return None
         return max(abs(sketch.minimum), abs(sketch.maximum))
 
+    def smallest(self, value: ir.Value | None) -> float | None:
+        """Smallest element, with its sign."""
+        sketch = None if value is None else self._sketches.get(str(value.name))
+        return sketch.minimum if sketch is not None and math.isfinite(sketch.minimum) else None
+
     def spread(self, value: ir.Value | None) -> float | None:
         """Largest distance of two elements."""
         sketch = None if value is None else self._sketches.get(str(value.name))
@@ -112,8 +117,9 @@ def _summed(node: ir.Node) -> int | None:
     axes = ir.constant(given)
     if shape is None or (given is not None and axes is None):
         return None
-    sizes = [shape[int(axis)] for axis in axes] if axes is not None and axes.size else shape
-    return math.prod(size for size in sizes if isinstance(size, int)) if all(isinstance(s, int) for s in sizes) else None
+    sizes = [shape[int(axis)] for axis in axes] if axes is not None and axes.size else list(shape)
+    known = [size for size in sizes if isinstance(size, int)]
+    return math.prod(known) if len(known) == len(sizes) else None
 
 
 def _squares(node: ir.Node, measured: Measured) -> str | None:

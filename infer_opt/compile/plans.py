@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.half import half_values, half_verdicts, with_half
+from infer_opt.calibrate.lifting import lifted
 from infer_opt.calibrate.mixing import mixed_plans
 from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
 from infer_opt.calibrate.sensing import sense_plan
@@ -47,7 +48,8 @@ def plans(
     if not int8 and not half:
         return [unchanged], missing
     found = _statistics(request, model, regions, samples, stages, int8=int8, half=half)
-    notes = missing + ([] if found is None else [f"NaN or Inf that reaches no output: {it}" for it in found.dirty_samples])
+    dirty = [] if found is None else found.dirty_samples
+    notes = missing + [f"NaN or Inf that reaches no output: {sample}" for sample in dirty]
     verdicts: Mapping[str, Choice] = {}
     if half:
         with stages("plan"):
@@ -61,14 +63,18 @@ def plans(
         return candidates, notes
     with stages("plan"):
         quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges, ordered=order.int8)
+    assert samples.calibration is not None  # noqa: S101 - INT8 is not tried without
     if order.int8:
-        return [finished(quantized)], notes
+        if original.runner is None:
+            return [finished(quantized)], notes
+        trial = Trial.of_samples(model, samples.calibration, request.thread_count)
+        kept, lifts = lifted(target, model, quantized, trial, request.budget, stages, finished=finished)
+        return [finished(kept)], notes + lifts
     candidates.append(finished(quantized))
     if not request.budget.stated:
         # Unstated, a limit has to hold on inputs worse than the samples too, and nothing checks that yet: a page
         # classifier lost 3 points on noisy pages by a plan that kept 57 dB on clean ones (measured).
         return candidates, notes
-    assert samples.calibration is not None  # noqa: S101 - INT8 is not tried without
     trial = Trial.of_samples(model, samples.calibration, request.thread_count)
     sensed = sense_plan(target, model, quantized, trial, stages)
     with stages("plan"):
@@ -76,7 +82,9 @@ def plans(
     return [*candidates, *map(finished, mixed)], notes
 
 
-def _tries_int8(order: Order, regions: Sequence[Region], samples: Feeding, original: Original) -> tuple[bool, list[str]]:
+def _tries_int8(
+    order: Order, regions: Sequence[Region], samples: Feeding, original: Original
+) -> tuple[bool, list[str]]:
     """Whether INT8 is planned, and what a user should know where it is not."""
     if not order.tries_int8 or not any("int8" in region.precisions for region in regions):
         return False, []

@@ -15,13 +15,10 @@ __all__ = ["HalfPorts", "half_ports"]
 _HALF = "tensor(float16)"
 # Their output's dtype is an attribute: of these two it can be written, and the others are rare.
 _BY_ATTRIBUTE = {"Cast": "to", "ConstantOfShape": "value"}
-_NEVER = frozenset({"Constant", "EyeLike", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike"}) | {
-    "Bernoulli",
-    "CastLike",
-    "Multinomial",
-    "QuantizeLinear",
-    "DequantizeLinear",
-}
+_NEVER = frozenset(
+    {"Constant", "EyeLike", "CastLike", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike"}
+    | {"Bernoulli", "Multinomial", "QuantizeLinear", "DequantizeLinear"}
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ def _allows(ports: tuple[bool, ...], index: int) -> bool:
 def _types(op_type: str, opset: int) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
     """For each input and output by place: whether it may be FP16."""
     schema = onnx.defs.get_schema(op_type, opset, "")
-    allowed = {constraint.type_param_str: _HALF in constraint.allowed_type_strs for constraint in schema.type_constraints}
+    allowed = {each.type_param_str: _HALF in each.allowed_type_strs for each in schema.type_constraints}
     return (
         tuple(allowed.get(port.type_str, port.type_str == _HALF) for port in schema.inputs),
         tuple(allowed.get(port.type_str, port.type_str == _HALF) for port in schema.outputs),

@@ -96,7 +96,7 @@ class Cutoffs:
     rows: Annotated[int | None, "fewest rows of a matrix product: with 1 it is a matrix-vector product"] = None
     group_channels: Annotated[int | None, "of what the output channels of a grouped Conv must be a multiple"] = None
     group_kernel: Annotated[int | None, "smallest kernel of a grouped Conv, along every axis"] = None
-    activation_products: Annotated[bool, "whether a product of two activations (attention) gains"] = True
+    activation_products: Annotated[bool | None, "whether a product of two activations (attention) gains"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

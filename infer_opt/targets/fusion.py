@@ -24,7 +24,8 @@ __all__ = ["placed"]
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 _PRODUCTS = frozenset({"Gemm", "MatMul"})
 _MOVERS = frozenset(
-    {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "MaxPool", "Resize", "Identity", "Pad"}
+    {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split"}
+    | {"MaxPool", "Resize", "Identity", "Pad"}
 )
 
 
@@ -128,7 +129,7 @@ class _Placer:
 
     def _small_product(self, node: ir.Node) -> str | None:
         cutoffs, right = self._cutoffs, node.inputs[1]
-        if not ir.is_constant(right) and not cutoffs.activation_products:
+        if not ir.is_constant(right) and cutoffs.activation_products is False:
             return "products of two activations (attention) gain nothing"
         left = ir.dims(node.inputs[0]) or ()
         sizes = [size for size in (ir.dims(right) or ())[-2:] if isinstance(size, int)]

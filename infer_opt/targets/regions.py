@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from infer_opt.profiles import Dialect
 
-__all__ = ["find_regions"]
+__all__ = ["find_regions", "float_region"]
 
 _FIXED_RANGES = {"Sigmoid": (0.0, 1.0), "HardSigmoid": (0.0, 1.0), "Softmax": (0.0, 1.0), "Tanh": (-1.0, 1.0)}
 _COMPUTE = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -58,7 +58,7 @@ class _Finder:
         try:
             offer = self._offer(node)
         except _NotOfferedError as reason:
-            return replace(_float_region([node]), reason=str(reason))
+            return replace(float_region([node]), reason=str(reason))
         nodes = [node] if activation is None else [node, activation]
         self.absorbed.update(nodes[1:])
         writes = [value for value in nodes[-1].outputs if value.uses() or value.is_graph_output()]
@@ -76,7 +76,7 @@ class _Finder:
             shares_scale=node.op_type == "Concat" and self._dialect.concat_shares_scale,
             follows=node.op_type not in _COMPUTE,
         )
-        return replace(_float_region(nodes), schemes=(scheme,))
+        return replace(float_region(nodes), schemes=(scheme,))
 
     def _offer(self, node: ir.Node) -> _Offer:
         if not self._int8:
@@ -167,7 +167,8 @@ class _Offer:
     float_output: bool = False
 
 
-def _float_region(nodes: list[ir.Node]) -> Region:
+def float_region(nodes: list[ir.Node]) -> Region:
+    """A region of some nodes, the main one first, at the model's own precision."""
     return Region(
         name=str(nodes[0].name),
         nodes=tuple(str(node.name) for node in nodes),

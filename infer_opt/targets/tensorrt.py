@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from infer_opt import ir
-from infer_opt.calibrate.plan import Region
 from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.target import Artifact
 from infer_opt.targets.fusion import placed
 from infer_opt.targets.qdq import write_qdq
-from infer_opt.targets.regions import find_regions
+from infer_opt.targets.regions import find_regions, float_region
 from infer_opt.targets.rounding import rounded
 from infer_opt.targets.support import refuse_newer_opset, refuse_unsupported, stand_ins
 from infer_opt.targets.typed import half_scheme, write_half
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from infer_opt.calibrate.plan import Plan
+    from infer_opt.calibrate.plan import Plan, Region
     from infer_opt.profiles import Profile
 
 __all__ = ["BACKEND", "create"]
@@ -76,7 +75,7 @@ class TensorRTTarget:
     def regions(self, model: ir.Model) -> tuple[Region, ...]:
         """What TensorRT fuses, with INT8 by the profile's dialect and cut-offs, and FP16 where ONNX has it."""
         if self.profile.dialect is None:
-            return tuple(Region(str(node.name), (str(node.name),), ir.origin(node), node.op_type) for node in model.graph)
+            return tuple(float_region([node]) for node in model.graph)
         found = find_regions(model, self.profile.dialect, int8="int8" in self.profile.precisions)
         regions = placed(model, found, self.profile.cutoffs)
         if "fp16" not in self.profile.precisions:

@@ -77,9 +77,7 @@ class _Writer:
         own = node
         if len(half) < len(tuple(value.uses())) or value.is_graph_output():
             attributes = {name: attr.value for name, attr in node.attributes.items()}
-            own = ir.make_node(
-                "DequantizeLinear", node.inputs, attributes, name=self._names.fresh(f"{node.name}_half")
-            )
+            own = ir.make_node("DequantizeLinear", node.inputs, attributes, name=self._names.fresh(f"{node.name}_half"))
             own.outputs[0].name = self._names.fresh(f"{value.name}_half")
             own.outputs[0].type, own.outputs[0].shape = value.type, value.shape
             self._graph.insert_after(node, own)
