@@ -13,12 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from infer_opt import ir
+    from infer_opt.calibrate.metrics import OutputError
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.sensitivity import Trial
     from infer_opt.calibrate.target import Target
 
 __all__ = ["lifted"]
+
+_KEPT = Budget(min_sqnr=COLLAPSE_DB + 2.0)  # on these samples; others may be worse
+_LEVELS = (COLLAPSE_DB, COLLAPSE_DB + 9.0)  # by the prediction; each gives two plans
 
 
 def lifted(
@@ -33,6 +37,9 @@ def lifted(
 ) -> tuple[Plan, list[str]]:
     """The plan itself where no output collapses on a few samples, or else the largest part of it that keeps 20 dB.
 
+    Noises that add up predict which part that is; near a collapse they predict too well, so that each part is run, and
+    a smaller one taken where it does not keep what was predicted.
+
     Args:
         plan: every region that the order reaches is lowered.
         budget: a stated limit takes the place of the collapse, for the outputs that it speaks of.
@@ -41,15 +48,21 @@ def lifted(
     Returns:
         the plan, not finished, and what a user should know of it.
     """
+
+    def errors(each: Plan) -> list[OutputError]:
+        return trial.errors(target.rehearse(model, finished(each)))
+
     with stages("sensitivity", 1) as advance:
-        collapses = budget.collapses(trial.errors(target.rehearse(model, finished(plan))))
+        collapses = budget.collapses(errors(plan))
         advance()
     if not collapses:
         return plan, []
     sensed = sense_plan(target, model, plan, trial, stages)
     with stages("plan"):
-        kept = mixed_plans(model, sensed, Budget(min_sqnr=COLLAPSE_DB))
-    if not kept:
+        parts = [part for level in _LEVELS for part in mixed_plans(model, sensed, Budget(min_sqnr=level))]
+        kept = next((part for part in parts if not _KEPT.faults(errors(part), None)), None)
+    if kept is None:
         return plan, []
-    count = len(plan.lowered()) - len(kept[0].lowered())
-    return replace(kept[0], name=plan.name), [f"{count} regions were lifted from {plan.name}: {collapses[0]} with them"]
+    before, after = len(plan.lowered()), len(kept.lowered())
+    note = f"{before - after} of {before} regions were lifted from {plan.name}: with them, {collapses[0]}"
+    return replace(kept, name=plan.name), [note]

@@ -125,9 +125,6 @@ class _Writer:
                 self._read(node, index, _FLOAT)
             for inner in ir.inner_graphs(node):
                 self._read_inside(inner)
-        for index, value in enumerate(graph.outputs):
-            if value in self._turned:
-                graph.outputs[index] = self._as(value, _FLOAT)
 
     def _read(self, node: ir.Node, index: int, dtype: ir.DataType) -> None:
         value = node.inputs[index]
