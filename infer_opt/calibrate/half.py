@@ -112,6 +112,8 @@ def _around(nodes: Sequence[ir.Node]) -> Iterator[ir.Node]:
 def with_half(plan: Plan, verdicts: Mapping[str, Choice]) -> Plan:
     """A plan with FP16 wherever it left a region as it was and the verdict allows it; of INT8 regions the floats too.
 
+    The model as it is becomes the candidate `fp16` so; other plans keep their names.
+
     Scales beside FP16 numbers are FP16: they are rounded here, so that weights are quantized with the very scale that
     is written.
     """
@@ -128,9 +130,8 @@ def with_half(plan: Plan, verdicts: Mapping[str, Choice]) -> Plan:
             choices[region.name] = replace(choice, reason=f"{choice.reason}; floats stay as they are: {verdict.reason}")
         else:
             choices[region.name] = choice
-    typed = replace(plan, choices=choices, half=frozenset(half))
-    if not plan.quantized():
-        return replace(typed, name=_HALF if half else plan.name)
+    name = _HALF if half and plan.name == "fp32" else plan.name
+    typed = replace(plan, name=name, choices=choices, half=frozenset(half))
     kept = [scheme.weights for region, scheme, _ in plan.quantized() if region.name in half]
     sites = {(site.node, site.index) for weights in kept for site in weights}
     return replace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.half import half_values, half_verdicts, with_half
@@ -58,28 +59,35 @@ def plans(
     def finished(plan: Plan) -> Plan:
         return with_half(plan, verdicts) if half else plan
 
-    candidates = [finished(unchanged)] if order.named else [unchanged, *([finished(unchanged)] if half else [])]
-    if not int8 or found is None:
+    typed = finished(unchanged)
+    if order.half and not typed.half and not int8:
+        notes.append(f"nothing became FP16: {_commonest_reason(typed)}")
+    candidates = [typed] if order.named else [unchanged, *([typed] if typed.half else [])]
+    if not int8 or found is None or samples.calibration is None:
         return candidates, notes
     with stages("plan"):
         quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges, ordered=order.int8)
-    assert samples.calibration is not None  # noqa: S101 - INT8 is not tried without
+    if not quantized.quantized() and not order.int8:
+        return candidates, [*notes, f"INT8 was not tried: {_commonest_reason(quantized)}"]
+    trial = partial(Trial.of_samples, model, samples.calibration, request.thread_count)
     if order.int8:
         if original.runner is None:
             return [finished(quantized)], notes
-        trial = Trial.of_samples(model, samples.calibration, request.thread_count)
-        kept, lifts = lifted(target, model, quantized, trial, request.budget, stages, finished=finished)
+        kept, lifts = lifted(target, model, quantized, trial(), request.budget, stages, finished=finished)
         return [finished(kept)], notes + lifts
     candidates.append(finished(quantized))
-    if not request.budget.stated:
+    if request.budget.stated:
         # Unstated, a limit has to hold on inputs worse than the samples too, and nothing checks that yet: a page
         # classifier lost 3 points on noisy pages by a plan that kept 57 dB on clean ones (measured).
-        return candidates, notes
-    trial = Trial.of_samples(model, samples.calibration, request.thread_count)
-    sensed = sense_plan(target, model, quantized, trial, stages)
-    with stages("plan"):
-        mixed = mixed_plans(model, sensed, request.budget)
-    return [*candidates, *map(finished, mixed)], notes
+        sensed = sense_plan(target, model, quantized, trial(), stages)
+        with stages("plan"):
+            candidates += map(finished, mixed_plans(model, sensed, request.budget))
+    return candidates, notes
+
+
+def _commonest_reason(plan: Plan) -> str:
+    """Why most of a plan's regions are what they are."""
+    return Counter(choice.reason for choice in plan.choices.values()).most_common(1)[0][0]
 
 
 def _tries_int8(

@@ -78,7 +78,7 @@ class _Placer:
             return _without(region, "neither branch is a convolution that it could be fused with")
         last = max(fused, key=lambda value: self._order[_maker(value)])
         other = next(value for value in branches if value is not last)
-        if ir.dims(other) != ir.dims(last):
+        if _differ(other, last):
             return _without(region, "its branches are broadcast")
         return _with(region, replace(scheme, reads=(str(other.name),), doubt=self._doubt(_maker(last))))
 
@@ -143,6 +143,14 @@ class _Placer:
         if cutoffs.rows and not transposed and rows < cutoffs.rows:
             return f"it multiplies {rows} row, under {cutoffs.rows}"
         return None
+
+
+def _differ(one: ir.Value, other: ir.Value) -> bool:
+    """Whether two values are known to have different shapes; symbols are taken for equal."""
+    left, right = ir.dims(one), ir.dims(other)
+    if left is None or right is None or len(left) != len(right):
+        return True
+    return any(a != b for a, b in zip(left, right, strict=True) if isinstance(a, int) and isinstance(b, int))
 
 
 def _reads(region: Region) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def test_what_makes_it_collapse_is_lifted_alone(tmp_path: Path) -> None:
     assert plan.name == "int8"
     assert [region.name for region in plan.at("int8")] == ["MatMul:y"]
     assert "INT8 alone leaves" in plan.choices["MatMul:a"].reason
-    assert all(error.sqnr > COLLAPSE_DB + 2 for error in trial.errors(TARGET.rehearse(model, plan)))
+    assert all(error.sqnr > COLLAPSE_DB + 10 for error in trial.errors(TARGET.rehearse(model, plan)))
     (note,) = notes
     assert note.startswith("1 of 2 regions were lifted from int8: with them, output `y` collapsed: ")
 
