@@ -121,7 +121,7 @@ def test_every_document_has_the_same_exit_codes(name: str) -> None:
             "docs/quantization.md",
             f"agrees on less than {budget._COLLAPSE_AGREEMENT:.0%} of rows or that keep less than"
             f" {budget._LEAST_SCORES_DB:g} dB, any other float output, or part of a Concat, that keeps less than"
-            f" {budget.COLLAPSE_DB:g} dB".replace("%", " %"),
+            f" {budget._COLLAPSE_DB:g} dB".replace("%", " %"),
         ),
         ("README.md", f"{budget._LEAST_DB:g} dB, and {budget._LEAST_CHANNEL_DB:g} dB at each of its channels"),
         ("docs/passes.md", f"never lowers it, and reaches {NEWEST}."),

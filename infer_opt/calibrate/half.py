@@ -48,7 +48,9 @@ def half_verdicts(
     verdicts: dict[str, Choice] = {}
     for region in regions:
         fault = next((faults[name] for name in region.nodes if name in faults), None)
-        if region.scheme(_HALF) is None:
+        if region.scope is not None:
+            verdicts[region.name] = Choice(region.own, "bodies of If, Loop and Scan keep their floats")
+        elif region.scheme(_HALF) is None:
             verdicts[region.name] = Choice(region.own, "it has no float32 numbers that ONNX knows as FP16")
         elif fault is not None:
             verdicts[region.name] = Choice(region.own, fault)
@@ -89,7 +91,7 @@ def _known(value: ir.Value, measured: Measured) -> str:
 def _without_islands(model: ir.Model, regions: Sequence[Region], verdicts: dict[str, Choice]) -> dict[str, Choice]:
     """Leave cheap regions as they are where everything around them is: their Casts would cost more than they."""
     owner = {name: region for region in regions for name in region.nodes}
-    nodes = {str(node.name): node for node in model.graph}
+    nodes = ir.nodes(model)
     for region in regions:
         if verdicts[region.name].precision != _HALF or region.op_type in _WORTH:
             continue

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["mixed_plans"]
 
-_LEVELS = (
-    20.0,
-    32.0,
-)  # dB that every part keeps, where no limit is stated: what scores need, and what other numbers do
+# dB that every part keeps, from what only scores bear to what nobody sees; None is no limit.
+_LEVELS = (None, 12.0, 16.0, 20.0, 24.0, 28.0, 32.0, 36.0, 40.0, 46.0, 52.0, 58.0, 64.0)
 _SPARE_DB = 2.0  # above a stated limit: what the prediction may be off
 # An element: 0.2 ns to quantize or turn back, as much to change the layout that integer kernels want, and the copy
 # between (measured on AVX-512; sums of kernels then predict the whole of YOLOv8n's plans to 6 %).
@@ -31,13 +29,15 @@ _BOUNDARY_SECONDS = 8e-10
 
 
 def mixed_plans(model: ir.Model, sensed: Sensed, budget: Budget) -> list[Plan]:
-    """Plans between all in float and all that may be lowered, each once.
+    """Plans between all in float and all that may be lowered, each once, the fastest first.
 
     Args:
         budget: what the user stated; its SQNR is the error that a plan has to keep.
     """
     stated = budget.min_sqnr
-    levels = _LEVELS if stated is None else (stated + _SPARE_DB, stated + 3 * _SPARE_DB)
+    levels = [level for level in _LEVELS if stated is None or (level is not None and level > stated)]
+    if stated is not None:
+        levels.insert(0, stated + _SPARE_DB)
     gains = _gains(model, sensed)
     boundaries = _boundaries(sensed)
     every = tuple(noise.group for noise in sensed.sensitivity.noises)
@@ -45,14 +45,15 @@ def mixed_plans(model: ir.Model, sensed: Sensed, budget: Budget) -> list[Plan]:
     for level in levels:
         chosen = select(sensed.sensitivity, gains, boundaries, level)
         if chosen not in {(), every, *found}:
-            found[chosen] = _mixed(sensed, chosen, f"mixed-{level:g}db")
+            found[chosen] = _mixed(sensed, chosen, "mixed" if level is None else f"mixed-{level:g}db")
     return list(found.values())
 
 
 def _gains(model: ir.Model, sensed: Sensed) -> dict[Group, float]:
     """Seconds that each group saves; where nothing was timed, the weights that it makes smaller stand for them."""
+    constants = ir.initializers(model)
     held = {
-        name: sum(ir.elements(model.graph.initializers[site.value]) or 0 for site in scheme.weights)
+        name: sum(ir.elements(constants[site.value]) or 0 for site in scheme.weights)
         for name, scheme in ((region.name, scheme) for region, scheme in sensed.plan.lowered())
     }
     gains: dict[Group, float] = {}

@@ -69,7 +69,7 @@ def sense_plan(target: Target, model: ir.Model, plan: Plan, trial: Trial, stages
 
 def _times(target: Target, model: ir.Model, plan: Plan, trial: Trial) -> tuple[RegionTimes, RegionTimes]:
     in_float, lowered = (
-        region_times(model, each, target.rehearse(model, each), trial.feeds[0], trial.threads)
+        region_times(model, each, target.rehearse(model, each), trial.feeds, trial.threads)
         for each in (float_plan(plan.regions), plan)
     )
     return in_float, lowered

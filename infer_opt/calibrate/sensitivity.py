@@ -18,12 +18,12 @@ from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.verification import Errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     import numpy as np
 
     from infer_opt.calibrate.grouping import Group
-    from infer_opt.calibrate.metrics import OutputError
+    from infer_opt.calibrate.metrics import Kinds, OutputError
     from infer_opt.calibrate.sample_set import SampleSet
 
 __all__ = ["Noise", "Sensitivity", "Trial", "measure"]
@@ -74,11 +74,16 @@ class Trial:
     threads: int = 1
 
     @classmethod
-    def of_samples(cls, model: ir.Model, samples: SampleSet, threads: int) -> Trial:
-        """A few samples from all over a set: the noise of one layer hardly differs from sample to sample."""
+    def of_samples(cls, model: ir.Model, samples: SampleSet, threads: int, besides: Iterable[int | None] = ()) -> Trial:
+        """A few samples from all over a set: the noise of one layer hardly differs from sample to sample.
+
+        Args:
+            besides: indices of samples that take part in any case: one for each branch of an If.
+        """
         step = max(1, len(samples) // _MOST_SAMPLES)
-        feeds = [feed for index, feed in enumerate(samples) if index % step == 0]
-        return cls.of(model, feeds[:_MOST_SAMPLES], ir.output_parts(model), threads)
+        chosen = {*range(0, len(samples), step)[:_MOST_SAMPLES], *besides}
+        feeds = [feed for index, feed in enumerate(samples) if index in chosen]
+        return cls.of(model, feeds, ir.output_parts(model), threads)
 
     @classmethod
     def of(
@@ -88,10 +93,14 @@ class Trial:
         runner = Runner.of_model(model, "the model", threads=threads)
         return cls(feeds, [runner.run(feed) for feed in feeds], parts, threads)
 
-    def errors(self, model: ir.Model) -> list[OutputError]:
-        """What another model makes of the samples, held to the outputs in float."""
+    def errors(self, model: ir.Model, kinds: Kinds = tuple) -> list[OutputError]:
+        """What another model makes of the samples, held to the outputs in float.
+
+        Args:
+            kinds: what an output may be, beside numbers.
+        """
         runner = Runner.of_model(model, "the model", threads=self.threads)
-        found = Errors(runner.outputs, self.parts)
+        found = Errors(runner.outputs, self.parts, kinds=kinds)
         for feed, expected in zip(self.feeds, self.outputs, strict=True):
             found.add(expected, runner.run(feed))
         return found.all()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from infer_opt.calibrate.audit import Auditor
+from infer_opt.calibrate.feeding import input_specs
 from infer_opt.calibrate.half import half_values, half_verdicts, with_half
-from infer_opt.calibrate.lifting import lifted
+from infer_opt.calibrate.lifting import Lifting, lifted
+from infer_opt.calibrate.metrics.named import METRICS
 from infer_opt.calibrate.mixing import mixed_plans
 from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
 from infer_opt.calibrate.sensing import sense_plan
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
     from infer_opt import ir
     from infer_opt.calibrate.feeding import Feeding
+    from infer_opt.calibrate.findings import Audit
     from infer_opt.calibrate.original import Original
     from infer_opt.calibrate.plan import Choice, Plan, Region
     from infer_opt.calibrate.progress import Stages
@@ -27,7 +31,23 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.target import Target
     from infer_opt.compile.request import Order, Request
 
-__all__ = ["plans"]
+__all__ = ["Planned", "plans"]
+
+
+class Planned(NamedTuple):
+    """What is to be built.
+
+    Args:
+        plans: the candidates in the order that decides ties.
+        searched: more, the fastest first by the prediction; they are built until enough are right.
+        notes: what a user should know of those that are missing, and of the samples.
+        audit: of the calibration samples, where there was a calibration on real ones.
+    """
+
+    plans: Sequence[Plan]
+    searched: Sequence[Plan] = ()
+    notes: Sequence[str] = ()
+    audit: Audit | None = None
 
 
 def plans(
@@ -38,51 +58,54 @@ def plans(
     samples: Feeding,
     original: Original,
     stages: Stages,
-) -> tuple[list[Plan], list[str]]:
-    """The candidates in the order that decides ties, and what a user should know of those that are missing."""
+) -> Planned:
+    """The candidates, and what was learnt while they were planned."""
     with stages("plan"):
         regions = target.regions(model)
         unchanged = float_plan(regions)
     _check_order(request, order, regions)
-    int8, missing = _tries_int8(order, regions, samples, original)
+    int8, notes = _tries_int8(order, regions, samples, original)
     half = order.half and any("fp16" in region.precisions for region in regions)
     if not int8 and not half:
-        return [unchanged], missing
-    found = _statistics(request, model, regions, samples, stages, int8=int8, half=half)
-    dirty = [] if found is None else found.dirty_samples
-    notes = missing + [f"NaN or Inf that reaches no output: {sample}" for sample in dirty]
+        return Planned([unchanged], notes=notes)
+    wanted = (watched_values(model, regions) if int8 else []) + (half_values(model, regions) if half else [])
+    found, audit = (
+        _calibrated(request, model, wanted, samples, stages) if int8 or not samples.is_random else (None, None)
+    )
+    notes += _notes(found, audit, regions)
     verdicts: Mapping[str, Choice] = {}
     if half:
         with stages("plan"):
             verdicts = half_verdicts(model, regions, None if found is None else found.sketches)
-
-    def finished(plan: Plan) -> Plan:
-        return with_half(plan, verdicts) if half else plan
-
+    finished = partial(with_half, verdicts=verdicts) if half else _as_it_is
     typed = finished(unchanged)
-    if order.half and not typed.half and not int8:
+    if half and not typed.half and not int8:
         notes.append(f"nothing became FP16: {_commonest_reason(typed)}")
     candidates = [typed] if order.named else [unchanged, *([typed] if typed.half else [])]
     if not int8 or found is None or samples.calibration is None:
-        return candidates, notes
+        return Planned(candidates, notes=notes, audit=audit)
     with stages("plan"):
-        quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges, ordered=order.int8)
-    if not quantized.quantized() and not order.int8:
-        return candidates, [*notes, f"INT8 was not tried: {_commonest_reason(quantized)}"]
-    trial = partial(Trial.of_samples, model, samples.calibration, request.thread_count)
+        quantized = integer_plan(
+            model, regions, found.sketches, order.quantize.ranges, found.never_taken, ordered=order.int8
+        )
+    if order.int8 and original.runner is None:
+        return Planned([finished(quantized)], notes=notes, audit=audit)
+    if not order.int8 and not quantized.quantized():
+        notes.append(f"INT8 was not tried: {_commonest_reason(quantized)}")
+        return Planned(candidates, notes=notes, audit=audit)
+    trial = Trial.of_samples(model, samples.calibration, request.thread_count, found.first_samples.values())
     if order.int8:
-        if original.runner is None:
-            return [finished(quantized)], notes
-        kept, lifts = lifted(target, model, quantized, trial(), request.budget, stages, finished=finished)
-        return [finished(kept)], notes + lifts
-    candidates.append(finished(quantized))
-    if request.budget.stated:
-        # Unstated, a limit has to hold on inputs worse than the samples too, and nothing checks that yet: a page
-        # classifier lost 3 points on noisy pages by a plan that kept 57 dB on clean ones (measured).
-        sensed = sense_plan(target, model, quantized, trial(), stages)
-        with stages("plan"):
-            candidates += map(finished, mixed_plans(model, sensed, request.budget))
-    return candidates, notes
+        lifting = Lifting(request.budget, METRICS[request.metric], finished)
+        kept, lifts = lifted(target, model, quantized, trial, lifting, stages)
+        return Planned([finished(kept)], notes=notes + lifts, audit=audit)
+    sensed = sense_plan(target, model, quantized, trial, stages)
+    with stages("plan"):
+        mixed = mixed_plans(model, sensed, request.budget)
+    return Planned([*candidates, finished(quantized)], [finished(plan) for plan in mixed], notes, audit)
+
+
+def _as_it_is(plan: Plan) -> Plan:
+    return plan
 
 
 def _commonest_reason(plan: Plan) -> str:
@@ -103,29 +126,38 @@ def _tries_int8(
     return True, []
 
 
-def _statistics(
-    request: Request,
-    model: ir.Model,
-    regions: Sequence[Region],
-    samples: Feeding,
-    stages: Stages,
-    *,
-    int8: bool,
-    half: bool,
-) -> Statistics | None:
-    """Of all values that a plan asks for; None where there are no samples. Random ones say nothing of real ranges."""
-    if samples.calibration is None or (samples.is_random and not int8):
-        return None
-    wanted = (watched_values(model, regions) if int8 else []) + (half_values(model, regions) if half else [])
+def _calibrated(
+    request: Request, model: ir.Model, values: Sequence[str], samples: Feeding, stages: Stages
+) -> tuple[Statistics | None, Audit | None]:
+    """Statistics of values that plans ask for, and the audit of the samples; none where there are no samples."""
+    if samples.calibration is None:
+        return None, None
+    auditor = None if samples.is_random else Auditor(samples, input_specs(model), request.seed)
     with stages("calibrate", len(samples.calibration)) as advance:
-        return collect(
+        found = collect(
             model,
-            list(dict.fromkeys(wanted)),
+            list(dict.fromkeys(values)),
             samples.calibration,
             threads=request.thread_count,
             seed=request.seed,
             advance=advance,
+            onlooker=auditor,
         )
+    return found, None if auditor is None else auditor.audit
+
+
+def _notes(found: Statistics | None, audit: Audit | None, regions: Sequence[Region]) -> list[str]:
+    """What a user should know of the samples."""
+    if found is None:
+        return []
+    notes = [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
+    notes += [] if audit is None else audit.warnings()
+    offered = {region.scope for region in regions if "int8" in region.precisions}
+    return notes + [
+        f"no calibration sample takes `{branch}`: what stands in it was not quantized"
+        for branch in found.never_taken
+        if branch in offered
+    ]
 
 
 def _check_order(request: Request, order: Order, regions: Sequence[Region]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from infer_opt import ir, profiles
 from infer_opt.calibrate.judging import ORIGINAL
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.budget import Budget
     from infer_opt.calibrate.choice import Judged
     from infer_opt.calibrate.feeding import Feeding
+    from infer_opt.calibrate.findings import Audit
     from infer_opt.calibrate.judging import Built, Verdict
+    from infer_opt.calibrate.verifying import Verifying
     from infer_opt.compile.request import Order, Request
     from infer_opt.passes import Step
 
@@ -35,6 +37,7 @@ class Compiled:
         why: why the winner won.
         unmeasured: why there is no latency, or None.
         notes: warnings besides those of samples and passes.
+        audit: of the calibration samples, or None where nothing was calibrated on real ones.
         stages: measured seconds.
     """
 
@@ -43,11 +46,13 @@ class Compiled:
     source: ir.Model
     steps: Sequence[Step]
     samples: Feeding
+    verified_on: Verifying | None
     verdict: Verdict
     winner: Built
     why: str
     unmeasured: str | None
     notes: Sequence[str]
+    audit: Audit | None
     stages: dict[str, float]
 
     @property
@@ -74,7 +79,7 @@ def report_of(done: Compiled) -> Report:
         surgery=_surgery(request),
         original_bytes=sum(file.stat().st_size for file in ir.source_files(request.model)),
         artifact_bytes=best.bytes,
-        samples=done.samples.table(),
+        samples=_samples(done),
         checked=_checked(winner),
         unchecked=winner.artifact.unchecked,
         warnings=(*done.samples.warnings, *undone(done.steps), *done.notes),
@@ -83,11 +88,20 @@ def report_of(done: Compiled) -> Report:
     )
 
 
+def _samples(done: Compiled) -> dict[str, Any]:
+    """What was read for which purpose; `verification` counts the held-out samples, `also_verified` others."""
+    on = done.verified_on
+    also = 0 if on is None else len(on.samples) - on.held_out
+    changed = {} if on is None else {name: len(each) for name, each in on.changed.items()}
+    audit = None if done.audit is None else done.audit.table()
+    return done.samples.table() | {"also_verified": also, "changed": changed, "audit": audit}
+
+
 def _carried_out(order: Order, winner: Built) -> Pipeline:
     """The passes that made the winner: none of the original, no quantization of a float model."""
     if winner.plan.name == ORIGINAL:
         return Pipeline()
-    quantized = bool(winner.plan.at("int8"))
+    quantized = bool(winner.plan.lowered())
     return Pipeline(tuple(item for item in order.pipeline.passes if item.stage == "graph" or quantized))
 
 
@@ -110,7 +124,7 @@ def manifest_of(done: Compiled) -> Manifest:
 
 
 def _checked(winner: Built) -> str:
-    return "rules" if winner.runner is None else winner.artifact.checked
+    return winner.artifact.checked if winner.runs else "rules"
 
 
 def _surgery(request: Request) -> dict[str, str] | None:
@@ -120,9 +134,9 @@ def _surgery(request: Request) -> dict[str, str] | None:
 
 
 def _budget_faults(budget: Budget, best: Judged, unmeasured: str | None) -> Iterator[str]:
-    yield from budget.faults(best.errors, best.speedup)
-    yield from budget.collapses(best.errors)
-    yield from budget.unchecked(best.errors)
+    yield from budget.faults(best.errors, best.speedup, best.score)
+    yield from budget.collapses(best.errors, best.score)
+    yield from budget.unchecked(best.errors, best.score)
     if budget.min_speedup is not None and best.speedup is None:
         yield f"--min-speedup cannot be checked: latency was not measured: {unmeasured}"
 

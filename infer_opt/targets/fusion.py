@@ -43,8 +43,8 @@ def placed(model: ir.Model, regions: Sequence[Region], cutoffs: Cutoffs) -> tupl
 class _Placer:
     def __init__(self, model: ir.Model, regions: Sequence[Region], cutoffs: Cutoffs) -> None:
         self._cutoffs = cutoffs
-        self._nodes = {str(node.name): node for node in model.graph}
-        self._order = {node: index for index, node in enumerate(model.graph)}
+        self._nodes = ir.nodes(model)
+        self._order = {node: index for index, node in enumerate(self._nodes.values())}
         self._main = {region.name: self._nodes[region.nodes[0]] for region in regions}
         integer = [region for region in regions if region.scheme("int8") is not None]
         self._kernels = {

@@ -80,10 +80,10 @@ class TensorRTTarget:
         regions = placed(model, found, self.profile.cutoffs)
         if "fp16" not in self.profile.precisions:
             return regions
-        nodes = {str(node.name): node for node in model.graph}
+        nodes = ir.nodes(model)
         opset = model.opset_imports.get("", 0)
         return tuple(
-            region if scheme is None else replace(region, schemes=(*region.schemes, scheme))
+            region if scheme is None or region.scope else replace(region, schemes=(*region.schemes, scheme))
             for region in regions
             for scheme in [half_scheme([nodes[name] for name in region.nodes], opset)]
         )

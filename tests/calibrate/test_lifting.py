@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from infer_opt import ir, targets
-from infer_opt.calibrate.budget import COLLAPSE_DB, Budget
-from infer_opt.calibrate.lifting import lifted
+from infer_opt.calibrate.budget import Budget
+from infer_opt.calibrate.lifting import Lifting, lifted
+from infer_opt.calibrate.metrics import auto_kinds
+from infer_opt.calibrate.metrics.numbers import COLLAPSE_DB
 from infer_opt.calibrate.plan import Plan
 from infer_opt.calibrate.planner import integer_plan, watched_values
 from infer_opt.calibrate.progress import Silent, Stages
@@ -47,7 +49,7 @@ def lift(
     sketches = collect(model, watched_values(model, regions), samples).sketches
     plan = integer_plan(model, regions, sketches, MinMax())
     trial = Trial.of_samples(model, samples, 1)
-    return model, trial, *lifted(TARGET, model, plan, trial, budget, Stages(Silent()), finished=finished)
+    return model, trial, *lifted(TARGET, model, plan, trial, Lifting(budget, auto_kinds, finished), Stages(Silent()))
 
 
 def test_what_makes_it_collapse_is_lifted_alone(tmp_path: Path) -> None:
