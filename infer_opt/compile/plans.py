@@ -95,7 +95,8 @@ def plans(
         return Planned(candidates, notes=notes, audit=audit)
     trial = Trial.of_samples(model, samples.calibration, request.thread_count, found.first_samples.values())
     if order.int8:
-        lifting = Lifting(request.budget, METRICS[request.metric], finished)
+        proof = Trial.of_samples(model, samples.held_out or samples.calibration, request.thread_count)
+        lifting = Lifting(request.budget, METRICS[request.metric], finished, proof)
         kept, lifts = lifted(target, model, quantized, trial, lifting, stages)
         return Planned([finished(kept)], notes=notes + lifts, audit=audit)
     sensed = sense_plan(target, model, quantized, trial, stages)
