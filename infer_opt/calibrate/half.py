@@ -126,7 +126,7 @@ def with_half(plan: Plan, verdicts: Mapping[str, Choice]) -> Plan:
         if verdict.precision == _HALF:
             half.add(region.name)
         if choice.precision == region.own:
-            reason = verdict.reason if not plan.quantized() else f"{verdict.reason}; not INT8: {choice.reason}"
+            reason = verdict.reason if not plan.lowered() else f"{verdict.reason}; not INT8: {choice.reason}"
             choices[region.name] = Choice(verdict.precision, reason)
         elif verdict.precision != _HALF:
             choices[region.name] = replace(choice, reason=f"{choice.reason}; floats stay as they are: {verdict.reason}")

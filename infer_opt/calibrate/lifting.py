@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from infer_opt.calibrate.budget import Budget
 from infer_opt.calibrate.metrics.numbers import COLLAPSE_DB
 from infer_opt.calibrate.mixing import mixed_plans
-from infer_opt.calibrate.sensing import sense_plan
+from infer_opt.calibrate.sensing import sense_plans
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,7 @@ def lifted(
         advance()
     if not faults:
         return plan, []
-    sensed = sense_plan(target, model, plan, trial, stages)
+    sensed = sense_plans(target, model, [plan], trial, stages)
     with stages("plan"):
         parts = mixed_plans(model, sensed, Budget(min_sqnr=COLLAPSE_DB))
         kept = next((part for part in parts if not collapses(part)), None)

@@ -12,8 +12,9 @@ from infer_opt.calibrate.half import half_values, half_verdicts, with_half
 from infer_opt.calibrate.lifting import Lifting, lifted
 from infer_opt.calibrate.metrics.named import METRICS
 from infer_opt.calibrate.mixing import mixed_plans
-from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
-from infer_opt.calibrate.sensing import sense_plan
+from infer_opt.calibrate.plan import DYNAMIC, INT8
+from infer_opt.calibrate.planner import float_plan, lowered_plans, watched_values
+from infer_opt.calibrate.sensing import sense_plans
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
 from infer_opt.errors import InputError
@@ -85,24 +86,24 @@ def plans(
     if not int8 or found is None or samples.calibration is None:
         return Planned(candidates, notes=notes, audit=audit)
     with stages("plan"):
-        quantized = integer_plan(
+        lowered = lowered_plans(
             model, regions, found.sketches, order.quantize.ranges, found.never_taken, ordered=order.int8
         )
     if order.int8 and original.runner is None:
-        return Planned([finished(quantized)], notes=notes, audit=audit)
-    if not order.int8 and not quantized.quantized():
-        notes.append(f"INT8 was not tried: {_commonest_reason(quantized)}")
+        return Planned([finished(lowered[0])], notes=notes, audit=audit)
+    if not order.int8 and not any(plan.lowered() for plan in lowered):
+        notes.append(f"INT8 was not tried: {_commonest_reason(lowered[0])}")
         return Planned(candidates, notes=notes, audit=audit)
     trial = Trial.of_samples(model, samples.calibration, request.thread_count, found.first_samples.values())
     if order.int8:
         proof = Trial.of_samples(model, samples.held_out or samples.calibration, request.thread_count)
         lifting = Lifting(request.budget, METRICS[request.metric], finished, proof)
-        kept, lifts = lifted(target, model, quantized, trial, lifting, stages)
+        kept, lifts = lifted(target, model, lowered[0], trial, lifting, stages)
         return Planned([finished(kept)], notes=notes + lifts, audit=audit)
-    sensed = sense_plan(target, model, quantized, trial, stages)
+    sensed = sense_plans(target, model, lowered, trial, stages)
     with stages("plan"):
         mixed = mixed_plans(model, sensed, request.budget)
-    return Planned([*candidates, finished(quantized)], [finished(plan) for plan in mixed], notes, audit)
+    return Planned([*candidates, *map(finished, lowered)], [finished(plan) for plan in mixed], notes, audit)
 
 
 def _as_it_is(plan: Plan) -> Plan:
@@ -118,7 +119,7 @@ def _tries_int8(
     order: Order, regions: Sequence[Region], samples: Feeding, original: Original
 ) -> tuple[bool, list[str]]:
     """Whether INT8 is planned, and what a user should know where it is not."""
-    if not order.tries_int8 or not any("int8" in region.precisions for region in regions):
+    if not order.tries_int8 or not any(set(region.precisions) & {INT8, DYNAMIC} for region in regions):
         return False, []
     if samples.calibration is None:
         return False, ["INT8 was not tried: it needs samples (--calib)"]

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
 from infer_opt.calibrate.feeding import feeding
-from infer_opt.calibrate.planner import integer_plan, watched_values
+from infer_opt.calibrate.plan import DYNAMIC, INT8
+from infer_opt.calibrate.planner import lowered_plans, watched_values
 from infer_opt.calibrate.progress import Silent, Stages
-from infer_opt.calibrate.sensing import sense_plan
+from infer_opt.calibrate.sensing import sense_plans
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
 from infer_opt.compile.optimise import legalized
@@ -44,7 +45,7 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
         model, _ = legalized(request.profile, order.pipeline).run(source)
     with stages("plan"):
         regions = target.regions(model)
-    if not any("int8" in region.precisions for region in regions):
+    if not any({INT8, DYNAMIC} & set(region.precisions) for region in regions):
         reason = next((region.reason for region in regions if region.reason), "the backend writes one precision")
         raise InputError(
             f"no part of `{request.model}` can run at INT8 on `{request.profile.name}`: {reason}",
@@ -59,6 +60,6 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
             seed=request.seed,
             advance=advance,
         )
-    plan = integer_plan(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
+    plans = lowered_plans(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
     trial = Trial.of_samples(model, samples, request.thread_count, found.first_samples.values())
-    return sense_plan(target, model, plan, trial, stages)
+    return sense_plans(target, model, plans, trial, stages)
