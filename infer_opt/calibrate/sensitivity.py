@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from infer_opt.calibrate.grouping import Alternative
-    from infer_opt.calibrate.metrics import OutputError
+    from infer_opt.calibrate.metrics import Kinds, OutputError
     from infer_opt.calibrate.sample_set import SampleSet
 
 __all__ = ["Noise", "Sensitivity", "Trial", "measure"]
@@ -93,10 +93,14 @@ class Trial:
         runner = Runner.of_model(model, "the model", threads=threads)
         return cls(feeds, [runner.run(feed) for feed in feeds], parts, threads)
 
-    def errors(self, model: ir.Model) -> list[OutputError]:
-        """What another model makes of the samples, held to the outputs in float."""
+    def errors(self, model: ir.Model, kinds: Kinds = tuple) -> list[OutputError]:
+        """What another model makes of the samples, held to the outputs in float.
+
+        Args:
+            kinds: what an output may be, beside numbers.
+        """
         runner = Runner.of_model(model, "the model", threads=self.threads)
-        found = Errors(runner.outputs, self.parts, kinds=tuple)
+        found = Errors(runner.outputs, self.parts, kinds=kinds)
         for feed, expected in zip(self.feeds, self.outputs, strict=True):
             found.add(expected, runner.run(feed))
         return found.all()
