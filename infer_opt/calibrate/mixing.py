@@ -5,75 +5,47 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from infer_opt import ir
 from infer_opt.calibrate.metrics import sqnr_db
 from infer_opt.calibrate.plan import Choice
-from infer_opt.calibrate.selection import Boundary, select
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from infer_opt.calibrate.budget import Budget
+    from infer_opt.calibrate.front import Point
     from infer_opt.calibrate.grouping import Group
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.sensing import Sensed
 
-__all__ = ["mixed_plans"]
+__all__ = ["mixed_levels", "mixed_plans"]
 
 _LEVELS = (
     20.0,
     32.0,
 )  # dB that every part keeps, where no limit is stated: what scores need, and what other numbers do
 _SPARE_DB = 2.0  # above a stated limit: what the prediction may be off
-_BOUNDARY_SECONDS = 4e-10  # an element: 30 us to quantize 150,528, and as much to turn them back (measured, AVX-512)
 
 
-def mixed_plans(model: ir.Model, sensed: Sensed, budget: Budget) -> list[Plan]:
-    """Plans between all in float and all that may be lowered, each once.
+def mixed_levels(budget: Budget) -> tuple[float, ...]:
+    """The errors, in dB, that mixed plans are to keep; where no limit is stated on them, what outputs tend to need."""
+    stated = budget.min_sqnr
+    return _LEVELS if stated is None else (stated + _SPARE_DB, stated + 3 * _SPARE_DB)
+
+
+def mixed_plans(sensed: Sensed, front: Sequence[Point], budget: Budget) -> list[Plan]:
+    """Plans between all in float and all that may be lowered, each once: of each level the fastest that keeps it.
 
     Args:
+        front: made with `mixed_levels` among its levels.
         budget: what the user stated; its SQNR is the error that a plan has to keep.
     """
-    stated = budget.min_sqnr
-    levels = _LEVELS if stated is None else (stated + _SPARE_DB, stated + 3 * _SPARE_DB)
-    gains = _gains(model, sensed)
-    boundaries = _boundaries(model, sensed)
-    every = tuple(noise.group for noise in sensed.sensitivity.noises)
+    every = {noise.group for noise in sensed.sensitivity.noises}
     found: dict[tuple[Group, ...], Plan] = {}
-    for level in levels:
-        chosen = select(sensed.sensitivity, gains, boundaries, level)
-        if chosen not in {(), every, *found}:
-            found[chosen] = _mixed(sensed, chosen, f"mixed-{level:g}db")
+    for level in mixed_levels(budget):
+        point = max((point for point in front if point.weakest >= level), key=lambda point: point.gain, default=None)
+        if point is not None and set(point.lowered) not in (set(), every) and point.lowered not in found:
+            found[point.lowered] = _mixed(sensed, point.lowered, f"mixed-{level:g}db")
     return list(found.values())
-
-
-def _gains(model: ir.Model, sensed: Sensed) -> dict[Group, float]:
-    """Seconds that each group saves; where nothing was timed, the weights that it makes smaller stand for them."""
-    held = {
-        name: sum(ir.elements(model.graph.initializers[site.value]) or 0 for site in scheme.weights)
-        for name, scheme in ((region.name, scheme) for region, scheme in sensed.plan.lowered())
-    }
-    gains: dict[Group, float] = {}
-    for noise in sensed.sensitivity.noises:
-        times = sensed.seconds(noise.group)
-        smaller = 1e-12 * (1 + sum(held[name] for name in noise.group.regions))
-        gains[noise.group] = smaller if times is None else times[0] - times[1]
-    return gains
-
-
-def _boundaries(model: ir.Model, sensed: Sensed) -> list[Boundary]:
-    """None where nothing was timed: sizes of weights cannot be weighed against them."""
-    if sensed.times is None:
-        return []
-    values = {str(value.name): value for node in model.graph for value in node.outputs}
-    group_of = {name: noise.group for noise in sensed.sensitivity.noises for name in noise.group.regions}
-    makers = {value: group_of[region.name] for region, scheme in sensed.plan.lowered() for value in scheme.writes}
-    return [
-        Boundary(makers[value], group_of[region.name], _BOUNDARY_SECONDS * (ir.elements(values[value]) or 0))
-        for region, scheme in sensed.plan.lowered()
-        for value in scheme.reads
-        if value in makers and makers[value] is not group_of[region.name]
-    ]
 
 
 def _mixed(sensed: Sensed, chosen: Sequence[Group], name: str) -> Plan:

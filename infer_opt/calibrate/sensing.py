@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Sensed", "sense_plan"]
 
+_SAMPLES = 8  # that are run for each group
+
 
 @dataclass(frozen=True)
 class Sensed:
@@ -47,19 +49,29 @@ class Sensed:
         before, after = (sum(each.regions.get(name, 0.0) for name in group.regions) for each in self.times)
         return before, after
 
+    @property
+    def total_in_float(self) -> float | None:
+        """Measured time of all kernels in float: one run without what lies between them."""
+        return None if self.times is None else sum(self.times[0].regions.values()) + self.times[0].other
+
 
 def sense_plan(target: Target, model: ir.Model, plan: Plan, trial: Trial, stages: Stages) -> Sensed:
-    """Measure every group of a plan alone, and the times of all."""
+    """Measure every group of a plan alone, and the times of all.
+
+    Args:
+        trial: samples; those that hold most of the outputs' power are run for each group.
+    """
+    few = trial.strongest(_SAMPLES)
 
     def alone(group: Group) -> ir.Model:
         return target.rehearse(model, plan.only(group.regions))
 
     together = groups(plan)
     with stages("sensitivity", len(together)) as advance:
-        sensitivity = measure(trial, together, alone, advance=advance)
+        sensitivity = measure(few, together, alone, advance=advance)
         unmeasured = target.timed_here()
         times = None if unmeasured else _times(target, model, plan, trial)
-    return Sensed(plan, sensitivity, len(trial.feeds), times, unmeasured)
+    return Sensed(plan, sensitivity, len(few.feeds), times, unmeasured)
 
 
 def _times(target: Target, model: ir.Model, plan: Plan, trial: Trial) -> tuple[RegionTimes, RegionTimes]:

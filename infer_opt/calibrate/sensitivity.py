@@ -9,8 +9,10 @@ shares its weights with all others, which makes it cheaper than one session with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from infer_opt import ir
 from infer_opt.calibrate.metrics import sqnr_db
@@ -20,8 +22,6 @@ from infer_opt.calibrate.verification import Errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    import numpy as np
-
     from infer_opt.calibrate.grouping import Group
     from infer_opt.calibrate.metrics import OutputError
     from infer_opt.calibrate.sample_set import SampleSet
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Noise", "Sensitivity", "Trial", "measure"]
 
 
-_MOST_SAMPLES = 8
+_MOST_SAMPLES = 48
+_FEWEST_SAMPLES = 8
+_MOST_BYTES = 128 << 20  # of feeds and outputs, which are kept: a candidate is run on them, and then the next one
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,14 @@ class Trial:
 
     @classmethod
     def of_samples(cls, model: ir.Model, samples: SampleSet, threads: int) -> Trial:
-        """A few samples from all over a set: the noise of one layer hardly differs from sample to sample."""
-        step = max(1, len(samples) // _MOST_SAMPLES)
-        feeds = [feed for index, feed in enumerate(samples) if index % step == 0]
-        return cls.of(model, feeds[:_MOST_SAMPLES], ir.output_parts(model), threads)
+        """Samples from all over a set, as many as fit in a fixed amount of memory."""
+        runner = Runner.of_model(model, "the model", threads=threads)
+        first = next(iter(samples))
+        held = sum(array.nbytes for arrays in (first, runner.run(first)) for array in arrays.values())
+        count = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, _MOST_BYTES // max(held, 1)), len(samples))
+        picked = {index * len(samples) // count for index in range(count)}
+        feeds = [feed for index, feed in enumerate(samples) if index in picked]
+        return cls.of(model, feeds, ir.output_parts(model), threads)
 
     @classmethod
     def of(
@@ -87,6 +93,26 @@ class Trial:
         """Run the model once on each sample."""
         runner = Runner.of_model(model, "the model", threads=threads)
         return cls(feeds, [runner.run(feed) for feed in feeds], parts, threads)
+
+    def strongest(self, count: int) -> Trial:
+        """The samples that hold the largest share of any one part's power, in their order.
+
+        A part may have most of its power in few samples, such as the scores of a detector in those that show
+        something: an error that is pooled over samples is the error there.
+        """
+        powers = np.zeros((len(self.feeds), 0))
+        for index, expected in enumerate(self.outputs):
+            found = Errors(expected, self.parts)
+            found.add(expected, expected)
+            signals = [error.signal for error in found.all()]
+            powers = np.zeros((len(self.feeds), len(signals))) if not index else powers
+            powers[index] = signals
+        totals = powers.sum(axis=0)
+        shares = np.divide(powers, totals, out=np.zeros_like(powers), where=totals > 0).max(axis=1, initial=0.0)
+        picked = sorted(np.argsort(-shares, kind="stable")[:count].tolist())
+        return replace(
+            self, feeds=[self.feeds[index] for index in picked], outputs=[self.outputs[index] for index in picked]
+        )
 
     def errors(self, model: ir.Model) -> list[OutputError]:
         """What another model makes of the samples, held to the outputs in float."""

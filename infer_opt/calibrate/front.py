@@ -1,0 +1,150 @@
+"""The Pareto front of error and latency: the fastest choice of groups at each of a few errors, as it really errs.
+
+Which groups a plan lowers is decided by noises that add (`selection`). What the plan then costs is not added up but
+rehearsed: the plan is run on many calibration samples with the kernels of this host. Sums of a few samples mislead
+where a part of the outputs has most of its power in few samples, as the scores of a detector have: of 48 images the
+strongest four held 60 % of it, and a choice that a sum over eight others gave 27 dB kept 21 (YOLOv8n, measured).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from infer_opt import ir
+from infer_opt.calibrate.metrics import EXACT_DB
+from infer_opt.calibrate.selection import Boundary, select
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from infer_opt.calibrate.grouping import Group
+    from infer_opt.calibrate.progress import Stages
+    from infer_opt.calibrate.sensing import Sensed
+    from infer_opt.calibrate.sensitivity import Trial
+    from infer_opt.calibrate.target import Target
+
+__all__ = ["LEVELS", "Point", "pareto_front"]
+
+LEVELS = (60.0, 50.0, 45.0, 40.0, 36.0, 32.0, 28.0, 24.0, 20.0, 16.0, None)
+_BOUNDARY_SECONDS = 4e-10  # an element: 30 us to quantize 150,528, and as much to turn them back (measured, AVX-512)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One choice of groups.
+
+    Args:
+        level: what it was made for, in words.
+        lowered: in the order of the graph.
+        sqnr: in dB by part of the outputs, with these groups lowered together, on calibration samples.
+        gain: seconds that it saves, modelled from measured kernel times; where nothing was timed, a stand-in that
+            only orders choices.
+        seconds: of one run, modelled as the sum of measured kernel times, or None where nothing was timed.
+        speedup: of the run with all in float by this one's, modelled likewise, or None.
+    """
+
+    level: str
+    lowered: tuple[Group, ...]
+    sqnr: Mapping[str, float]
+    gain: float
+    seconds: float | None
+    speedup: float | None
+
+    @property
+    def weakest(self) -> float:
+        """SQNR in dB of the part that keeps least."""
+        return min(self.sqnr.values(), default=EXACT_DB)
+
+
+def pareto_front(
+    target: Target,
+    model: ir.Model,
+    sensed: Sensed,
+    trial: Trial,
+    stages: Stages,
+    levels: Sequence[float | None] = LEVELS,
+) -> tuple[Point, ...]:
+    """The choices that no other beats in both, error and time: from all in float on, fewer dB and less time.
+
+    Args:
+        trial: the samples to rehearse the choices on.
+        levels: SQNR in dB that every part has to keep by the prediction; None is no limit.
+    """
+    gains, boundaries = _gains(model, sensed), _boundaries(model, sensed)
+    chosen: dict[tuple[Group, ...], str] = {(): "all in float"}
+    with stages("plan"):
+        for level in sorted(levels, key=lambda level: float("-inf") if level is None else level, reverse=True):
+            lowered = select(sensed.sensitivity, gains, boundaries, level)
+            chosen.setdefault(lowered, "no limit" if level is None else f"{level:g} dB")
+    points = []
+    with stages("rehearse", len(chosen)) as advance:
+        for lowered, level in chosen.items():
+            points.append(_point(target, model, sensed, trial, level, lowered, _gain(lowered, gains, boundaries)))
+            advance()
+    return _undominated(points)
+
+
+def _point(
+    target: Target,
+    model: ir.Model,
+    sensed: Sensed,
+    trial: Trial,
+    level: str,
+    lowered: tuple[Group, ...],
+    gain: float,
+) -> Point:
+    plan = sensed.plan.only([region for group in lowered for region in group.regions])
+    errors = trial.errors(target.rehearse(model, plan)) if lowered else []
+    silent = {part for part, signal in sensed.sensitivity.signals.items() if not signal > 0.0}
+    found = {error.name: error.sqnr for error in errors if error.name not in silent}
+    sqnr = {part: found.get(part, EXACT_DB) for part in sensed.sensitivity.signals if part not in silent}
+    in_float = sensed.total_in_float
+    if in_float is None:
+        return Point(level, lowered, sqnr, gain, None, None)
+    return Point(level, lowered, sqnr, gain, in_float - gain, in_float / (in_float - gain))
+
+
+def _undominated(points: Sequence[Point]) -> tuple[Point, ...]:
+    """Slowest first; of equally fast ones the most exact."""
+    kept: list[Point] = []
+    for point in sorted(points, key=lambda point: (-point.gain, -point.weakest)):
+        if not kept or point.weakest > kept[-1].weakest:
+            kept.append(point)
+    return tuple(reversed(kept))
+
+
+def _gain(lowered: Sequence[Group], gains: Mapping[Group, float], boundaries: Sequence[Boundary]) -> float:
+    crossed = sum(edge.seconds for edge in boundaries if (edge.before in lowered) != (edge.after in lowered))
+    return sum(gains[group] for group in lowered) - crossed
+
+
+def _gains(model: ir.Model, sensed: Sensed) -> dict[Group, float]:
+    """Seconds that each group saves; where nothing was timed, the weights that it makes smaller stand for them."""
+    held = {
+        name: sum(ir.elements(model.graph.initializers[site.value]) or 0 for site in scheme.weights)
+        for name, scheme in ((region.name, scheme) for region, scheme in sensed.plan.lowered())
+    }
+    gains: dict[Group, float] = {}
+    for noise in sensed.sensitivity.noises:
+        times = sensed.seconds(noise.group)
+        smaller = 1e-12 * (1 + sum(held[name] for name in noise.group.regions))
+        gains[noise.group] = smaller if times is None else times[0] - times[1]
+    return gains
+
+
+def _boundaries(model: ir.Model, sensed: Sensed) -> list[Boundary]:
+    """None where nothing was timed: sizes of weights cannot be weighed against them."""
+    if sensed.times is None:
+        return []
+    values = {str(value.name): value for node in model.graph for value in node.outputs}
+    group_of = {name: noise.group for noise in sensed.sensitivity.noises for name in noise.group.regions}
+    makers = {value: group_of[region.name] for region, scheme in sensed.plan.lowered() for value in scheme.writes}
+    return [
+        Boundary(makers[value], group_of[region.name], _BOUNDARY_SECONDS * (ir.elements(values[value]) or 0))
+        for region, scheme in sensed.plan.lowered()
+        for value in scheme.reads
+        if value in makers and makers[value] is not group_of[region.name]
+    ]
+
+
