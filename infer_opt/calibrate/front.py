@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["LEVELS", "Point", "pareto_front"]
 
 LEVELS = (60.0, 50.0, 45.0, 40.0, 36.0, 32.0, 28.0, 24.0, 20.0, 16.0, None)
-_BOUNDARY_SECONDS = 4e-10  # an element: 30 us to quantize 150,528, and as much to turn them back (measured, AVX-512)
+# An element: 0.2 ns to quantize or turn back, as much to change the layout that integer kernels want, and the copy
+# between (measured on AVX-512; sums of kernels then predict the whole of YOLOv8n's plans to 6 %).
+_BOUNDARY_SECONDS = 8e-10
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def pareto_front(
         trial: the samples to rehearse the choices on.
         levels: SQNR in dB that every part has to keep by the prediction; None is no limit.
     """
-    gains, boundaries = _gains(model, sensed), _boundaries(model, sensed)
+    gains, boundaries = _gains(model, sensed), _boundaries(sensed)
     chosen: dict[tuple[Group, ...], str] = {(): "all in float"}
     with stages("plan"):
         for level in sorted(levels, key=lambda level: float("-inf") if level is None else level, reverse=True):
@@ -133,18 +135,15 @@ def _gains(model: ir.Model, sensed: Sensed) -> dict[Group, float]:
     return gains
 
 
-def _boundaries(model: ir.Model, sensed: Sensed) -> list[Boundary]:
+def _boundaries(sensed: Sensed) -> list[Boundary]:
     """None where nothing was timed: sizes of weights cannot be weighed against them."""
     if sensed.times is None:
         return []
-    values = {str(value.name): value for node in model.graph for value in node.outputs}
     group_of = {name: noise.group for noise in sensed.sensitivity.noises for name in noise.group.regions}
     makers = {value: group_of[region.name] for region, scheme in sensed.plan.lowered() for value in scheme.writes}
     return [
-        Boundary(makers[value], group_of[region.name], _BOUNDARY_SECONDS * (ir.elements(values[value]) or 0))
+        Boundary(makers[value], group_of[region.name], _BOUNDARY_SECONDS * sensed.sizes.get(value, 0))
         for region, scheme in sensed.plan.lowered()
         for value in scheme.reads
         if value in makers and makers[value] is not group_of[region.name]
     ]
-
-

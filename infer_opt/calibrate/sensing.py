@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from infer_opt import ir
 from infer_opt.calibrate.grouping import groups
 from infer_opt.calibrate.kernel_times import region_times
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.sensitivity import measure
 
 if TYPE_CHECKING:
-    from infer_opt import ir
+    from collections.abc import Mapping
+
     from infer_opt.calibrate.grouping import Group
     from infer_opt.calibrate.kernel_times import RegionTimes
     from infer_opt.calibrate.plan import Plan
@@ -34,6 +36,7 @@ class Sensed:
         times: of every region in float, and where all that may be lowered is; None where this host's latency does not
             count.
         unmeasured: why not, or None.
+        sizes: elements of the values by name, for the sample that was timed.
     """
 
     plan: Plan
@@ -41,6 +44,7 @@ class Sensed:
     samples: int
     times: tuple[RegionTimes, RegionTimes] | None
     unmeasured: str | None
+    sizes: Mapping[str, int]
 
     def seconds(self, group: Group) -> tuple[float, float] | None:
         """Measured time of a group's kernels in float, and lowered."""
@@ -71,7 +75,8 @@ def sense_plan(target: Target, model: ir.Model, plan: Plan, trial: Trial, stages
         sensitivity = measure(few, together, alone, advance=advance)
         unmeasured = target.timed_here()
         times = None if unmeasured else _times(target, model, plan, trial)
-    return Sensed(plan, sensitivity, len(few.feeds), times, unmeasured)
+    sizes = ir.value_sizes(model, {name: array.shape for name, array in trial.feeds[0].items()})
+    return Sensed(plan, sensitivity, len(few.feeds), times, unmeasured, sizes)
 
 
 def _times(target: Target, model: ir.Model, plan: Plan, trial: Trial) -> tuple[RegionTimes, RegionTimes]:

@@ -100,19 +100,19 @@ class Trial:
         A part may have most of its power in few samples, such as the scores of a detector in those that show
         something: an error that is pooled over samples is the error there.
         """
-        powers = np.zeros((len(self.feeds), 0))
-        for index, expected in enumerate(self.outputs):
-            found = Errors(expected, self.parts)
-            found.add(expected, expected)
-            signals = [error.signal for error in found.all()]
-            powers = np.zeros((len(self.feeds), len(signals))) if not index else powers
-            powers[index] = signals
+        powers = np.array([self._powers(expected) for expected in self.outputs])
         totals = powers.sum(axis=0)
         shares = np.divide(powers, totals, out=np.zeros_like(powers), where=totals > 0).max(axis=1, initial=0.0)
         picked = sorted(np.argsort(-shares, kind="stable")[:count].tolist())
         return replace(
             self, feeds=[self.feeds[index] for index in picked], outputs=[self.outputs[index] for index in picked]
         )
+
+    def _powers(self, outputs: Mapping[str, np.ndarray]) -> list[float]:
+        """Of every output and part, of one sample."""
+        found = Errors(outputs, self.parts)
+        found.add(outputs, outputs)
+        return [error.signal for error in found.all()]
 
     def errors(self, model: ir.Model) -> list[OutputError]:
         """What another model makes of the samples, held to the outputs in float."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from infer_opt.calibrate.mixing import mixed_plans
+from infer_opt.calibrate.front import LEVELS, pareto_front
+from infer_opt.calibrate.mixing import mixed_levels, mixed_plans
 from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
 from infer_opt.calibrate.sensing import sense_plan
 from infer_opt.calibrate.sensitivity import Trial
@@ -62,8 +63,8 @@ def plans(
         return [unchanged, quantized], notes
     trial = Trial.of_samples(model, samples.calibration, request.thread_count)
     sensed = sense_plan(target, model, quantized, trial, stages)
-    with stages("plan"):
-        mixed = mixed_plans(model, sensed, request.budget)
+    front = pareto_front(target, model, sensed, trial, stages, (*LEVELS, *mixed_levels(request.budget)))
+    mixed = mixed_plans(sensed, front, request.budget)
     return [unchanged, quantized, *mixed], notes
 
 

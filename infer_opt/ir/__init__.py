@@ -45,7 +45,7 @@ from infer_opt.ir.evaluate import evaluate
 from infer_opt.ir.files import file_sha256, files_sha256, source_files, source_sha256
 from infer_opt.ir.fingerprint import fingerprint
 from infer_opt.ir.inference import infer_shapes, shapes_known
-from infer_opt.ir.input_shapes import InputShape, fix_input_shapes
+from infer_opt.ir.input_shapes import InputShape, fix_input_shapes, value_sizes
 from infer_opt.ir.interface import Interface, Parts, Port, interface, output_parts
 from infer_opt.ir.legality import IllegalModelError, check_legal
 from infer_opt.ir.liveness import Peak, activation_peak
@@ -151,4 +151,5 @@ __all__ = [
     "substitute",
     "tensor",
     "text",
+    "value_sizes",
 ]

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from infer_opt.errors import UsageError, nearest
+from infer_opt.ir.edit import clone
 from infer_opt.ir.inference import infer_shapes
-from infer_opt.ir.shapes import dims
+from infer_opt.ir.shapes import dims, elements
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["InputShape", "fix_input_shapes"]
+__all__ = ["InputShape", "fix_input_shapes", "value_sizes"]
 
 _DIMENSION = re.compile(r"(\d+)(?:\.\.(\d+))?")
 
@@ -69,6 +70,19 @@ def fix_input_shapes(model: ir.Model, shapes: Sequence[InputShape]) -> None:
         for output in model.graph.outputs:
             output.shape = None if output.shape is None else ir.Shape([None] * len(output.shape))
         infer_shapes(model, outputs=True)
+
+
+def value_sizes(model: ir.Model, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """Elements of each value of the main graph where inputs have these shapes, as far as inference tells."""
+    copy = clone(model)
+    inputs = {str(value.name) for value in copy.graph.inputs}
+    fixed = [
+        InputShape(name, tuple((size, size) for size in shape)) for name, shape in shapes.items() if name in inputs
+    ]
+    fix_input_shapes(copy, fixed)
+    made = [value for node in copy.graph for value in node.outputs]
+    sizes = {str(value.name): elements(value) for value in (*copy.graph.inputs, *made)}
+    return {name: size for name, size in sizes.items() if size is not None}
 
 
 def _fixed(value: ir.Value, shape: InputShape) -> ir.Shape:

@@ -18,14 +18,14 @@ from infer_opt.profiles import Profile
 from tests.targets.networks import Network, int8_plan, normal, profile, uniform_feeds
 
 X86, ARM = profile("x86-avx512-vnni"), profile("arm-a78")
-IMAGES = uniform_feeds(6, {"x": (1, 16, 24, 24)})
-WEIGHTS = {name: normal(16, 16, 3, 3, seed=seed, scale=0.1) for seed, name in enumerate(("w1", "w2", "w3"))}
+IMAGES = uniform_feeds(6, {"x": (1, 64, 24, 24)})
+WEIGHTS = {name: normal(64, 64, 3, 3, seed=seed, scale=0.05) for seed, name in enumerate(("w1", "w2", "w3"))}
 WEIGHTS["w2"][0] *= 300.0  # what it writes has one scale, and all channels but the first vanish in it
-TEXT = """net (float[1,16,24,24] x) => (float[] y) {
+TEXT = """net (float[1,64,24,24] x) => (float[] y) {
     [one] a = Conv<pads=[1,1,1,1]>(x, w1) [r1] b = Relu(a)
     [two] c = Conv<pads=[1,1,1,1]>(b, w2) [r2] d = Relu(c) e = Mul(d, even)
     [three] y = Conv<pads=[1,1,1,1]>(e, w3) }"""
-EVEN = np.ones((1, 16, 1, 1), np.float32)
+EVEN = np.ones((1, 64, 1, 1), np.float32)
 EVEN[0, 0] = 1 / 300
 
 

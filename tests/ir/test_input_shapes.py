@@ -109,3 +109,11 @@ def test_text_that_is_no_shape(shape: str, message: str, hint: str, tmp_path: Pa
 def test_shapes_that_do_not_fit_the_model(shape: str, message: str, hint: str, tmp_path: Path) -> None:
     """Input and dimension are named."""
     assert refusal(tmp_path, shape) == (message, hint)
+
+
+def test_sizes_of_values_follow_from_the_inputs(tmp_path: Path) -> None:
+    """Of a model whose own dimensions are names; the model is left as it was, other inputs count for nothing."""
+    model = load(TEXT, tmp_path)
+    sizes = ir.value_sizes(model, {"image": (2, 3, 4, 5), "other": (7,)})
+    assert sizes == {"image": 120, "bias": 2, "t": 120, "y": 120, "z": 120}
+    assert ir.value_sizes(model, {}) == {"bias": 2}
