@@ -9,7 +9,7 @@ strongest four held 60 % of it, and a choice that a sum over eight others gave 2
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from infer_opt import ir
 from infer_opt.calibrate.metrics import EXACT_DB
@@ -53,6 +53,16 @@ class Point:
     seconds: float | None
     speedup: float | None
 
+    def table(self) -> dict[str, Any]:
+        """JSON-able form."""
+        return {
+            "level": self.level,
+            "groups": [group.name for group in self.lowered],
+            "sqnr_db": {part: round(value, 2) for part, value in self.sqnr.items()},
+            "modelled_ms": None if self.seconds is None else round(1e3 * self.seconds, 4),
+            "modelled_speedup": None if self.speedup is None else round(self.speedup, 3),
+        }
+
     @property
     def weakest(self) -> float:
         """SQNR in dB of the part that keeps least."""
@@ -81,8 +91,8 @@ def pareto_front(
             chosen.setdefault(lowered, "no limit" if level is None else f"{level:g} dB")
     points = []
     with stages("rehearse", len(chosen)) as advance:
-        for lowered, level in chosen.items():
-            points.append(_point(target, model, sensed, trial, level, lowered, _gain(lowered, gains, boundaries)))
+        for lowered, words in chosen.items():
+            points.append(_point(target, model, sensed, trial, words, lowered, _gain(lowered, gains, boundaries)))
             advance()
     return _undominated(points)
 

@@ -11,8 +11,9 @@ from infer_opt.cli.choices import Json, Plugins, Preprocess, Seed, Shapes, Threa
 from infer_opt.cli.output import facts, listing, write, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from infer_opt.calibrate.front import Point
     from infer_opt.calibrate.sensing import Sensed
     from infer_opt.calibrate.sensitivity import Noise
 
@@ -39,7 +40,10 @@ def sensitivity_command(
     A part is what would be lowered together: a convolution or matrix product and what follows it in integers. The
     error of each output is measured on a few samples with the kernels of this host, most costly part first, and the
     error of all parts together is predicted from them: noise adds. Beside it, how long the part takes in float and at
-    INT8, where the latency of this host counts for the profile. Nothing is written.
+    INT8, where the latency of this host counts for the profile.
+
+    Below it the Pareto front: of each error, the fastest choice of parts to lower, with the error of the whole choice
+    on calibration samples and its latency, modelled from the measured kernel times. Nothing is written.
     """
     from infer_opt import ir
     from infer_opt.cli.progress import progress
@@ -59,8 +63,8 @@ def sensitivity_command(
         threads=threads,
         seed=seed,
     )
-    sensed = sense(request, progress())
-    table = _table(sensed, request)
+    sensed, front = sense(request, progress())
+    table = _table(sensed, front, request)
     if as_json:
         write_json(table)
         return
@@ -79,10 +83,28 @@ def sensitivity_command(
     header = ("part", "regions", *parts, *times)
     listing(header, [*rows, together + ("",) * len(times)], numbers=range(1, len(header)))
     write("")
+    _list_front(table)
+    write("")
     facts(_notes(table), title=f"SQNR in dB (measured, {table['samples']} samples), {model} for {table['target']}")
 
 
-def _table(sensed: Sensed, request: Any) -> dict[str, Any]:
+def _list_front(table: dict[str, Any]) -> None:
+    parts = list(table["together_db"])
+    timed = table["unmeasured"] is None
+    rows = [
+        (
+            point["level"],
+            str(len(point["groups"])),
+            *(_decibels(point["sqnr_db"][part]) if part in point["sqnr_db"] else "" for part in parts),
+            *((f"{point['modelled_ms']:.3g}", f"{point['modelled_speedup']:.2f}x") if timed else ()),
+        )
+        for point in table["front"]
+    ]
+    header = ("every part keeps", "lowered", *parts, *(("modelled ms", "speed-up") if timed else ()))
+    listing(header, rows, numbers=range(1, len(header)), title="Pareto front, predicted")
+
+
+def _table(sensed: Sensed, front: Sequence[Point], request: Any) -> dict[str, Any]:
     from infer_opt.calibrate.metrics import sqnr_db
 
     sensitivity = sensed.sensitivity
@@ -108,6 +130,7 @@ def _table(sensed: Sensed, request: Any) -> dict[str, Any]:
         "samples": sensed.samples,
         "groups": [entry(noise) for noise in sorted(sensitivity.noises, key=lambda noise: -noise.powers[weakest])],
         "together_db": together,
+        "front": [point.table() for point in front],
         "unmeasured": sensed.unmeasured,
         "kept": [{"name": region.name, "reason": sensed.plan.choices[region.name].reason} for region in kept],
     }
@@ -115,6 +138,11 @@ def _table(sensed: Sensed, request: Any) -> dict[str, Any]:
 
 def _notes(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "latency", table["unmeasured"] or "measured kernel by kernel on this host, all parts at INT8 together"
+    yield (
+        "front",
+        "SQNR of calibration samples run with the whole choice"
+        + ("" if table["unmeasured"] else "; latency modelled: measured kernel times, summed"),
+    )
     yield "parts", f"{len(table['groups'])}, of {sum(len(entry['regions']) for entry in table['groups'])} regions"
     reasons: dict[str, int] = {}
     for entry in table["kept"]:

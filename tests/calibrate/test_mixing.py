@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from infer_opt import ir, targets
+from infer_opt import targets
 from infer_opt.calibrate.budget import Budget
-from infer_opt.calibrate.mixing import mixed_plans
+from infer_opt.calibrate.front import pareto_front
+from infer_opt.calibrate.mixing import mixed_levels, mixed_plans
+from infer_opt.calibrate.plan import Plan
 from infer_opt.calibrate.progress import Silent, Stages
 from infer_opt.calibrate.sensing import Sensed, sense_plan
 from infer_opt.calibrate.sensitivity import Trial
@@ -29,25 +30,27 @@ EVEN = np.ones((1, 64, 1, 1), np.float32)
 EVEN[0, 0] = 1 / 300
 
 
-def sensed(folder: Path, device: Profile, scale: float = 1.0) -> tuple[ir.Model, Sensed]:
-    """The network, and what each of its groups costs."""
-    model = Network(TEXT, {**WEIGHTS, "even": EVEN * np.float32(scale)}).load(folder)
+def planned(folder: Path, device: Profile, budget: Budget) -> tuple[Sensed, Trial, list[Plan]]:
+    """What each group of the network costs, the samples, and the plans between."""
+    model = Network(TEXT, {**WEIGHTS, "even": EVEN}).load(folder)
     plan = int8_plan(model, device, IMAGES)
-    trial = Trial.of_samples(model, IMAGES, 1)
-    return model, sense_plan(targets.create(device), model, plan, trial, Stages(Silent()))
+    trial, target, stages = Trial.of_samples(model, IMAGES, 1), targets.create(device), Stages(Silent())
+    found = sense_plan(target, model, plan, trial, stages)
+    front = pareto_front(target, model, found, trial, stages, mixed_levels(budget))
+    return found, trial, mixed_plans(found, front, budget)
 
 
 @pytest.mark.parametrize("device", [X86, ARM], ids=["timed or not", "not timed"])
 def test_what_ruins_the_output_stays_in_float(tmp_path: Path, device: Profile) -> None:
-    """Each plan keeps, by the prediction and for real, the error in its name; the reason names error and gain."""
-    model, found = sensed(tmp_path, device)
-    plans = {plan.name: plan for plan in mixed_plans(model, found, Budget())}
-    assert "mixed-20db" in plans
-    for name, plan in plans.items():
-        wanted = float(name.removeprefix("mixed-").removesuffix("db"))
-        [error] = Trial.of_samples(model, IMAGES, 1).errors(targets.create(device).rehearse(model, plan))
-        assert error.sqnr > wanted - 3
-    kept = plans["mixed-20db"].choices["two"]
+    """Each plan keeps the error in its name; the reason names error and gain."""
+    found, trial, plans = planned(tmp_path, device, Budget())
+    assert "mixed-20db" in [plan.name for plan in plans]
+    model = Network(TEXT, {**WEIGHTS, "even": EVEN}).load(tmp_path)
+    for plan in plans:
+        wanted = float(plan.name.removeprefix("mixed-").removesuffix("db"))
+        [error] = trial.errors(targets.create(device).rehearse(model, plan))
+        assert error.sqnr >= wanted
+    kept = next(plan for plan in plans if plan.name == "mixed-20db").choices["two"]
     assert kept.precision == "fp32"
     assert kept.reason.startswith("INT8 alone leaves ")
     assert ("us (measured)" in kept.reason) == (found.unmeasured is None)
@@ -55,6 +58,15 @@ def test_what_ruins_the_output_stays_in_float(tmp_path: Path, device: Profile) -
 
 def test_where_everything_is_quiet_there_is_nothing_between(tmp_path: Path) -> None:
     """Without times, every group gains; with errors that fit, all are lowered, and that plan is there already."""
-    model, found = sensed(tmp_path, ARM)
-    silent = replace(found, sensitivity=replace(found.sensitivity, signals={"y": 1e12}))
-    assert mixed_plans(model, silent, Budget(min_sqnr=20)) == []
+    quiet = {"even": np.ones((1, 64, 1, 1), np.float32), "w2": normal(64, 64, 3, 3, seed=1, scale=0.05)}
+    model = Network(TEXT, {**WEIGHTS, **quiet}).load(tmp_path)
+    trial, target, stages = Trial.of_samples(model, IMAGES, 1), targets.create(ARM), Stages(Silent())
+    found = sense_plan(target, model, int8_plan(model, ARM, IMAGES), trial, stages)
+    budget = Budget(min_sqnr=5)
+    assert mixed_plans(found, pareto_front(target, model, found, trial, stages, mixed_levels(budget)), budget) == []
+
+
+def test_levels_are_the_stated_limit_and_some_spare() -> None:
+    """Or what outputs tend to need, where the limit speaks of classes."""
+    assert mixed_levels(Budget(min_sqnr=30)) == (32.0, 36.0)
+    assert mixed_levels(Budget(max_drop=0.01)) == (20.0, 32.0)
