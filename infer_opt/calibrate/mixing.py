@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from infer_opt.calibrate.metrics import sqnr_db
+from infer_opt.calibrate.explaining import price
 from infer_opt.calibrate.plan import Choice
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _mixed(sensed: Sensed, chosen: Sequence[Group], name: str) -> Plan:
     """The plan with only these groups lowered, and in words what the others would have cost and gained."""
     lowered = {region for group in chosen for region in group.regions}
     reasons = {
-        region: Choice("fp32", _why_not(sensed, noise.group))
+        region: Choice("fp32", price(sensed, noise.group))
         for noise in sensed.sensitivity.noises
         for region in noise.group.regions
     }
@@ -62,15 +62,3 @@ def _mixed(sensed: Sensed, chosen: Sequence[Group], name: str) -> Plan:
         for region, choice in plan.choices.items()
     }
     return replace(plan, name=name, choices=choices)
-
-
-def _why_not(sensed: Sensed, group: Group) -> str:
-    noise = next(each for each in sensed.sensitivity.noises if each.group == group)
-    signals = sensed.sensitivity.signals
-    weakest = min(signals, key=lambda part: sqnr_db(signals[part], noise.powers[part]))
-    error = f"INT8 alone leaves {sqnr_db(signals[weakest], noise.powers[weakest]):.1f} dB at `{weakest}`"
-    times = sensed.seconds(group)
-    if times is None:
-        return error
-    change = 1e6 * (times[0] - times[1])
-    return f"{error} and {'saves' if change >= 0 else 'loses'} {abs(change):.0f} us (measured)"

@@ -11,11 +11,7 @@ from infer_opt.cli.choices import Json, Plugins, Preprocess, Seed, Shapes, Threa
 from infer_opt.cli.output import facts, listing, write, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from infer_opt.calibrate.front import Point
-    from infer_opt.calibrate.sensing import Sensed
-    from infer_opt.calibrate.sensitivity import Noise
+    from collections.abc import Iterator
 
 __all__ = ["sensitivity_command"]
 
@@ -46,6 +42,7 @@ def sensitivity_command(
     on calibration samples and its latency, modelled from the measured kernel times. Nothing is written.
     """
     from infer_opt import ir
+    from infer_opt.calibrate.sensing_table import sensing_table
     from infer_opt.cli.progress import progress
     from infer_opt.compile.request import Request
     from infer_opt.compile.sensing import sense
@@ -64,7 +61,7 @@ def sensitivity_command(
         seed=seed,
     )
     sensed, front = sense(request, progress())
-    table = _table(sensed, front, request)
+    table = {"schema": 1, "model": str(model), "target": request.profile.name, **sensing_table(sensed, front)}
     if as_json:
         write_json(table)
         return
@@ -102,38 +99,6 @@ def _list_front(table: dict[str, Any]) -> None:
     ]
     header = ("every part keeps", "lowered", *parts, *(("modelled ms", "speed-up") if timed else ()))
     listing(header, rows, numbers=range(1, len(header)), title="Pareto front, predicted")
-
-
-def _table(sensed: Sensed, front: Sequence[Point], request: Any) -> dict[str, Any]:
-    from infer_opt.calibrate.metrics import sqnr_db
-
-    sensitivity = sensed.sensitivity
-    regions = {region.name: region for region in sensed.plan.regions}
-    together = sensitivity.sqnr([noise.group for noise in sensitivity.noises])
-    weakest = min(together, key=lambda part: together[part])
-
-    def entry(noise: Noise) -> dict[str, Any]:
-        group = noise.group
-        return {
-            "name": group.name,
-            "regions": list(group.regions),
-            "nodes": [name for region in group.regions for name in regions[region].origin],
-            "sqnr_db": {part: sqnr_db(signal, noise.powers[part]) for part, signal in sensitivity.signals.items()},
-            "milliseconds": None if (times := sensed.seconds(group)) is None else [1e3 * time for time in times],
-        }
-
-    kept = [region for region in sensed.plan.regions if sensed.plan.choices[region.name].precision == region.own]
-    return {
-        "schema": 1,
-        "model": str(request.model),
-        "target": request.profile.name,
-        "samples": sensed.samples,
-        "groups": [entry(noise) for noise in sorted(sensitivity.noises, key=lambda noise: -noise.powers[weakest])],
-        "together_db": together,
-        "front": [point.table() for point in front],
-        "unmeasured": sensed.unmeasured,
-        "kept": [{"name": region.name, "reason": sensed.plan.choices[region.name].reason} for region in kept],
-    }
 
 
 def _notes(table: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from infer_opt.compile.optimise import run_passes
 from infer_opt.compile.plans import plans
 from infer_opt.compile.record import Compiled, manifest_of, report_of
 from infer_opt.compile.request import Order, Request
-from infer_opt.report import Report, write_manifest, write_report
+from infer_opt.report import Report, write_manifest, write_page, write_report
 from infer_opt.report.publish import check_out, publish, staging
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     unmeasured = "nothing was run here" if original.runner is None else target.timed_here()
     model, steps = run_passes(request, order, source, samples, original, stages)
     unmeasured = unmeasured or _stand_ins(source, model)
-    planned, notes = plans(request, order, target, model, samples, original, stages)
-    candidates = [(plan, model) for plan in planned]
+    planned = plans(request, order, target, model, samples, original, stages)
+    candidates = [(plan, model) for plan in planned.plans]
     if order.free and unmeasured is None:
         # Graph passes may not pay either: the model as it came competes.
         candidates.append((replace(float_plan(target.regions(source)), name=ORIGINAL), source))
@@ -74,16 +74,19 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
             steps,
             samples,
             verdict,
+            planned,
+            {item.plan.name: item.plan for item in built},
             winner,
             why,
             unmeasured,
-            [*filter(None, [original.warning]), *notes],
+            [*filter(None, [original.warning]), *planned.notes],
             stages.seconds,
         )
         report = report_of(done)
         write_report(report, winner.folder)
         write_manifest(manifest_of(done), winner.folder)
         if not request.dry_run:
+            write_page(report.table(), winner.folder)
             publish(winner.folder, request.out)
     return report
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from infer_opt.calibrate.front import LEVELS, pareto_front
 from infer_opt.calibrate.mixing import mixed_levels, mixed_plans
@@ -11,6 +11,7 @@ from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
 from infer_opt.calibrate.sensing import sense_plan
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
+from infer_opt.calibrate.value_ranges import value_ranges
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,13 +19,36 @@ if TYPE_CHECKING:
 
     from infer_opt import ir
     from infer_opt.calibrate.feeding import Feeding
+    from infer_opt.calibrate.front import Point
     from infer_opt.calibrate.original import Original
     from infer_opt.calibrate.plan import Plan, Region
     from infer_opt.calibrate.progress import Stages
+    from infer_opt.calibrate.sensing import Sensed
     from infer_opt.calibrate.target import Target
+    from infer_opt.calibrate.value_ranges import ValueRange
     from infer_opt.compile.request import Order, Request
 
-__all__ = ["plans"]
+__all__ = ["Planned", "plans"]
+
+
+class Planned(NamedTuple):
+    """What is to be built.
+
+    Args:
+        plans: the candidates in the order that decides ties.
+        notes: what a user should know of those that are missing.
+        integers: the plan with all in INT8 that is legal, or None where INT8 was not tried.
+        ranges: of the values that it quantizes.
+        sensed: what each of its groups costs, or None where no limit asked for it.
+        front: the choices between, of error and latency.
+    """
+
+    plans: list[Plan]
+    notes: list[str]
+    integers: Plan | None = None
+    ranges: tuple[ValueRange, ...] = ()
+    sensed: Sensed | None = None
+    front: tuple[Point, ...] = ()
 
 
 def plans(
@@ -35,18 +59,18 @@ def plans(
     samples: Feeding,
     original: Original,
     stages: Stages,
-) -> tuple[list[Plan], list[str]]:
-    """The candidates in the order that decides ties, and what a user should know of those that are missing."""
+) -> Planned:
+    """The candidates, and what was learnt while they were planned."""
     with stages("plan"):
         regions = target.regions(model)
         unchanged = float_plan(regions)
     _check_order(request, order, regions)
     if not order.tries_int8 or not any("int8" in region.precisions for region in regions):
-        return [unchanged], []
+        return Planned([unchanged], [])
     if samples.calibration is None:
-        return [unchanged], ["INT8 was not tried: it needs samples (--calib)"]
+        return Planned([unchanged], ["INT8 was not tried: it needs samples (--calib)"])
     if original.runner is None and not order.int8:
-        return [unchanged], ["INT8 was not tried: unverified, nothing tells whether it is right enough"]
+        return Planned([unchanged], ["INT8 was not tried: unverified, nothing tells whether it is right enough"])
     values = watched_values(model, regions)
     with stages("calibrate", len(samples.calibration)) as advance:
         found = collect(
@@ -54,18 +78,19 @@ def plans(
         )
     with stages("plan"):
         quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges)
+    ranges = value_ranges(quantized, found.sketches)
     notes = [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
     if order.int8:
-        return [quantized], notes
+        return Planned([quantized], notes, quantized, ranges)
     if not request.budget.stated:
         # Unstated, a limit has to hold on inputs worse than the samples too, and nothing checks that yet: a page
         # classifier lost 3 points on noisy pages by a plan that kept 57 dB on clean ones (measured).
-        return [unchanged, quantized], notes
+        return Planned([unchanged, quantized], notes, quantized, ranges)
     trial = Trial.of_samples(model, samples.calibration, request.thread_count)
     sensed = sense_plan(target, model, quantized, trial, stages)
     front = pareto_front(target, model, sensed, trial, stages, (*LEVELS, *mixed_levels(request.budget)))
     mixed = mixed_plans(sensed, front, request.budget)
-    return [unchanged, quantized, *mixed], notes
+    return Planned([unchanged, quantized, *mixed], notes, quantized, ranges, sensed, front)
 
 
 def _check_order(request: Request, order: Order, regions: Sequence[Region]) -> None:

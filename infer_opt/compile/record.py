@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infer_opt import ir, profiles
+from infer_opt.calibrate.explaining import explained, lost
 from infer_opt.calibrate.judging import ORIGINAL
 from infer_opt.compile.optimise import undone
 from infer_opt.passes import Pipeline
@@ -14,12 +15,14 @@ from infer_opt.report.report import count_rules
 from infer_opt.report.versions import versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from infer_opt.calibrate.budget import Budget
     from infer_opt.calibrate.choice import Judged
     from infer_opt.calibrate.feeding import Feeding
     from infer_opt.calibrate.judging import Built, Verdict
+    from infer_opt.calibrate.plan import Plan
+    from infer_opt.compile.plans import Planned
     from infer_opt.compile.request import Order, Request
     from infer_opt.passes import Step
 
@@ -32,6 +35,8 @@ class Compiled:
 
     Args:
         source: the model as it was loaded.
+        planned: what was learnt while the candidates were planned.
+        plans: of all candidates by name.
         why: why the winner won.
         unmeasured: why there is no latency, or None.
         notes: warnings besides those of samples and passes.
@@ -44,6 +49,8 @@ class Compiled:
     steps: Sequence[Step]
     samples: Feeding
     verdict: Verdict
+    planned: Planned
+    plans: Mapping[str, Plan]
     winner: Built
     why: str
     unmeasured: str | None
@@ -66,7 +73,12 @@ def report_of(done: Compiled) -> Report:
         pipeline=str(_carried_out(done.order, winner)),
         why=done.why,
         chosen=best.name,
-        plan=winner.plan,
+        plan=_told(done),
+        plans=done.plans,
+        sensed=done.planned.sensed,
+        front=done.planned.front,
+        ranges=done.planned.ranges,
+        versions=versions(),
         passes=tuple(_pass_report(step) for step in done.steps if best.name != ORIGINAL),
         candidates=done.verdict.judged,
         original_latency=done.verdict.reference,
@@ -81,6 +93,15 @@ def report_of(done: Compiled) -> Report:
         budget_faults=tuple(_budget_faults(request.budget, best, done.unmeasured)),
         stages=done.stages,
     )
+
+
+def _told(done: Compiled) -> Plan:
+    """The winner's plan; where all stayed in float, with the reason why INT8 did not win instead."""
+    integers, plan = done.planned.integers, done.winner.plan
+    if integers is None or plan.lowered():
+        return plan
+    loser = next((item for item in done.verdict.judged if item.name == integers.name), None)
+    return explained(plan, integers, None if loser is None else lost(loser, done.best), done.planned.sensed)
 
 
 def _carried_out(order: Order, winner: Built) -> Pipeline:
