@@ -29,8 +29,9 @@ def price(sensed: Sensed, group: Group) -> str:
     times = sensed.seconds(group)
     if times is None:
         return error
-    change = 1e6 * (times[0] - times[1])
-    return f"{error} and {'saves' if change >= 0 else 'loses'} {abs(change):.0f} of {1e6 * times[0]:.0f} us (measured)"
+    before, change = 1e6 * times[0], 1e6 * (times[0] - times[1])
+    gain = f"saves {change:.0f} of {before:.0f}" if change >= 0 else f"adds {-change:.0f} to {before:.0f}"
+    return f"{error} and {gain} us (measured)"
 
 
 def lost(integers: Judged, winner: Judged) -> str | None:

@@ -34,12 +34,16 @@ class Mark:
     sqnr: Mapping[str, float]
     name: str = ""
 
+    def y(self, part: str) -> float:
+        """Where it is drawn: at the edge what is beyond it."""
+        return min(max(self.sqnr[part], 0.0), _MOST_DB)
+
 
 def front_plot(front: Sequence[Mark], built: Sequence[Mark], parts: Sequence[str], x_label: str) -> str:
     """An `svg` element: a line for each part over the front, a filled diamond for each candidate.
 
     Args:
-        front: as predicted, from left to right.
+        front: as predicted, from left to right; those that were built with their candidate's name.
         built: as measured on held-out samples, with names.
         parts: at most six; the first has the first colour of the page, and so on.
     """
@@ -67,11 +71,12 @@ def front_plot(front: Sequence[Mark], built: Sequence[Mark], parts: Sequence[str
             _draw(axes, front, built, part, index)
         _label(axes, built, parts)
         axes.set_xlabel(x_label)
-        axes.set_ylabel("SQNR in dB")
+        axes.set_ylabel(f"SQNR in dB, {_MOST_DB:g} and more at {_MOST_DB:g}")
         axes.grid(visible=True, color=_GRID, linewidth=0.8)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.margins(x=0.08, y=0.1)
+        axes.margins(x=0.1)
+        axes.set_ylim(-4.0, _MOST_DB + 4.0)
         stream = io.StringIO()
         figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return _inline(stream.getvalue())
@@ -79,20 +84,25 @@ def front_plot(front: Sequence[Mark], built: Sequence[Mark], parts: Sequence[str
 
 def _draw(axes: Any, front: Sequence[Mark], built: Sequence[Mark], part: str, index: int) -> None:
     colour, marker = _SERIES[index], _MARKERS[index]
-    line = [(mark.x, min(mark.sqnr[part], _MOST_DB)) for mark in front if part in mark.sqnr]
+    line = [(mark.x, mark.y(part)) for mark in front if part in mark.sqnr]
     if line:
         axes.plot(
             *zip(*line, strict=True), color=colour, marker=marker, markersize=5, markerfacecolor=_PAPER, linewidth=1.6
         )
-    real = [(mark.x, min(max(mark.sqnr[part], 0.0), _MOST_DB)) for mark in built if part in mark.sqnr]
+    real = [(mark.x, mark.y(part)) for mark in built if part in mark.sqnr]
     if real:
         axes.scatter(*zip(*real, strict=True), color=colour, marker=marker, s=64, zorder=3)
+    predicted = {mark.name: mark for mark in front if mark.name and part in mark.sqnr}
+    for mark in built:
+        if mark.name in predicted and part in mark.sqnr:
+            other = predicted[mark.name]
+            axes.plot([other.x, mark.x], [other.y(part), mark.y(part)], color=colour, linewidth=1, linestyle=":")
 
 
 def _label(axes: Any, built: Sequence[Mark], parts: Sequence[str]) -> None:
     """A candidate's name stands at its weakest part."""
     for mark in built:
-        values = [min(max(mark.sqnr[part], 0.0), _MOST_DB) for part in parts if part in mark.sqnr]
+        values = [mark.y(part) for part in parts if part in mark.sqnr]
         if values:
             axes.annotate(
                 mark.name, (mark.x, min(values)), xytext=(7, -4), textcoords="offset points", va="top", fontsize=10
@@ -105,6 +115,7 @@ def _inline(text: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
     text = re.sub(r'(<svg [^>]*?)width="[^"]*" ', r"\1", text, count=1)
     text = re.sub(r'(<svg [^>]*?)height="[^"]*" ', r"\1", text, count=1)
+    text = re.sub(r'<g id="[^"]*">', "<g>", text)  # names of its parts, which nothing refers to
     for colour, name in _COLOURS.items():
         text = text.replace(colour, f"var({name})")
     return text.replace("<svg ", '<svg role="img" aria-label="error against time" ', 1).strip()

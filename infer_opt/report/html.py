@@ -56,11 +56,24 @@ def page(table: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    templates.filters["prose"] = _prose
     source, _, _ = jinja2.PackageLoader("infer_opt.report", "templates").get_source(templates, _SCRIPT)
     digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
     facts = facts_of(_printable(table))
     text = templates.get_template("report.html.j2").render(facts, script_source=source, script_digest=digest)
     return text if text.endswith("\n") else f"{text}\n"
+
+
+def _prose(text: str) -> Any:
+    """A sentence as HTML, escaped, with what stands between backticks set as code."""
+    import markupsafe
+
+    pieces = [markupsafe.escape(piece) for piece in text.split("`")]
+    if len(pieces) % 2 == 0:  # a name with a backtick in it
+        return markupsafe.escape(text)
+    return markupsafe.Markup("").join(
+        markupsafe.Markup("<code>{}</code>").format(piece) if index % 2 else piece for index, piece in enumerate(pieces)
+    )
 
 
 def _printable(content: Any) -> Any:

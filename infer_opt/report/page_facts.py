@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from infer_opt.calibrate.metrics import EXACT_DB
@@ -14,24 +15,26 @@ __all__ = ["facts_of"]
 
 _MOST_PARTS = 6
 _MOST_RANGES = 20
-
-Table = "Mapping[str, Any]"
+_SHARED_BY = 3  # rows
 
 
 def facts_of(table: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that the template names."""
     sensitivity = table["sensitivity"]
-    parts = _parts(table)
+    parts, layers = _parts(table), _layers(table)
+    shared = _shared_reason(layers)
     return {
         "report": table,
         "parts": parts,
         "plot": _plot(table, parts),
         "front": [] if sensitivity is None else sensitivity["front"],
-        "layers": _layers(table),
+        "layers": [row | {"reason": row["reason"].removeprefix(shared)} for row in layers],
+        "shared_reason": shared.removesuffix("; "),
         "timed": sensitivity is not None and sensitivity["region_ms"] is not None,
         "ranges": _ranges(table["ranges"][:_MOST_RANGES]),
         "precisions": _precisions(table["regions"]),
         "weakest": min((item["sqnr_db"] for item in table["outputs"] if item["sqnr_db"] is not None), default=None),
+        "classes": any(item["agreement"] is not None for item in table["outputs"]),
         "audit": table["samples"].get("audit"),
         "exact_db": EXACT_DB,
         "decibels": decibels,
@@ -84,10 +87,10 @@ def _plot(table: Mapping[str, Any], parts: Sequence[str]) -> str | None:
         return None
     timed = sensitivity["unmeasured"] is None
     front = [
-        Mark(point["modelled_speedup"] if timed else len(point["groups"]), point["sqnr_db"])
+        Mark(point["modelled_speedup"] if timed else len(point["groups"]), point["sqnr_db"], point["candidate"] or "")
         for point in sensitivity["front"]
     ]
-    label = "speed-up over all in float" if timed else "parts at INT8"
+    label = "speed-up over all in float" if timed else "groups at INT8"
     return front_plot(front, _built(table, timed=timed), parts, label)
 
 
@@ -128,12 +131,19 @@ def _layers(table: Mapping[str, Any]) -> list[dict[str, Any]]:
             | {
                 "index": index,
                 "alone_db": alone,
-                "part": None if group is None or group["name"] == region["name"] else group["name"],
+                "member": group is not None and group["name"] != region["name"],
                 "float_us": None if before is None else 1e3 * before,
                 "int8_us": None if after is None or group is None else 1e3 * after,
             }
         )
     return sorted(rows, key=lambda row: (-(row["float_us"] or 0.0), row["index"]))
+
+
+def _shared_reason(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What the reasons of many rows begin with, up to a semicolon: it is told once, above them; "" for nothing."""
+    counts = Counter(f"{begin}; " for row in rows for begin, mark, _ in [row["reason"].partition("; ")] if mark)
+    [(begin, count)] = counts.most_common(1) or [("", 0)]
+    return begin if count >= _SHARED_BY else ""
 
 
 def _ranges(ranges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -158,7 +168,5 @@ def _bar(low: float, high: float, lowest: float, scale: float) -> tuple[float, f
 
 
 def _precisions(regions: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
-    found: dict[str, int] = {}
-    for region in regions:
-        found[region["precision"]] = found.get(region["precision"], 0) + 1
+    found = Counter(region["precision"] for region in regions)
     return sorted(found.items(), key=lambda item: (-item[1], item[0]))
