@@ -786,6 +786,7 @@ def test_a_gpu_gets_a_script_and_no_latency(work: Work) -> None:
         "build.sh",
         "manifest.json",
         "model.onnx",
+        "report.html",
         "report.json",
     ]
     assert os.access(work.out / "build.sh", os.X_OK)
