@@ -95,19 +95,20 @@ def _plot(table: Mapping[str, Any], parts: Sequence[str]) -> str | None:
 
 
 def _built(table: Mapping[str, Any], *, timed: bool) -> list[Mark]:
-    """Candidates of the optimised graph, with the errors of held-out samples and the measured speed-up over float."""
+    """Candidates of the optimised graph, with the errors of held-out samples, and how much faster than all in float."""
     lowered = {
         entry["candidate"]: len(entry["groups"]) for entry in table["sensitivity"]["front"] if entry["candidate"]
     }
-    base = next((item["speedup"] for item in table["candidates"] if item["name"] == "fp32"), None) or 1.0
+    base = next((item["p50_ms"] for item in table["candidates"] if item["name"] == "fp32"), None)
+    base = base or table["latency"].get("original_ms")
     found = []
     for item in table["candidates"]:
         errors = {error["name"]: error["sqnr_db"] for error in item["outputs"] if error["sqnr_db"] is not None}
         integers = any(precision.startswith("int") for precision in item["precisions"])
         if not errors or not integers:
             continue
-        if timed and item["speedup"] is not None:
-            found.append(Mark(item["speedup"] / base, errors, item["name"]))
+        if timed and base and item["p50_ms"]:
+            found.append(Mark(base / item["p50_ms"], errors, item["name"]))
         elif not timed:
             found.append(Mark(lowered.get(item["name"], len(table["sensitivity"]["groups"])), errors, item["name"]))
     return found
