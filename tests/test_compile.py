@@ -17,6 +17,7 @@ import onnx
 import pytest
 
 from infer_opt import ir, profiles, targets
+from infer_opt.calibrate.augment import parse
 from infer_opt.calibrate.budget import Budget
 from infer_opt.calibrate.choice import TIE
 from infer_opt.calibrate.runner import RunError, Runner
@@ -142,7 +143,8 @@ def test_auto_takes_the_fastest_that_is_right_enough(work: Work) -> None:
     assert speedups[report.chosen] * TIE >= max(speedups.values())
     assert f"{report.chosen} is fastest of what is right enough: {report.speedup:.2f}x the original" in report.why
     assert closeness(work) > (100 if report.chosen in {"fp32", "original"} else 30)
-    assert (report.warnings, report.budget_faults, report.unchecked) == ((), (), ())
+    assert list(report.warnings) == report.samples["audit"]["warnings"]
+    assert (report.budget_faults, report.unchecked) == ((), ())
     assert report.checked == "run"
     assert report.speedup is not None
     assert report.artifact_bytes == (work.out / "model.onnx").stat().st_size
@@ -182,7 +184,12 @@ def test_the_manifest_tells_what_the_artifact_is_made_of(work: Work) -> None:
     work.compile(precision="int8", threads=2)
     manifest = read_manifest(work.out)
     assert manifest["source"] == {"path": "net.onnx", "sha256": ir.file_sha256(work.model)}
-    assert manifest["calib"] == {"path": work.calib, "sha256": ir.file_sha256(Path(work.calib)), "samples": 12}
+    assert manifest["calib"] == {
+        "path": work.calib,
+        "sha256": ir.file_sha256(Path(work.calib)),
+        "samples": 12,
+        "augment": [],
+    }
     assert manifest["pipeline"] == "simplify,fuse{without=GroupNormalization+PRelu},quantize"
     assert manifest["run"] == {"threads": 2, "arena": True}
     assert manifest["profile"]["name"] == "x86-avx512-vnni"
@@ -250,7 +257,14 @@ def test_without_samples_int8_is_not_tried(work: Work) -> None:
     report = work.compile(calib=None)
     assert report.chosen in {"fp32", "original"}
     assert report.warnings == ("INT8 was not tried: it needs samples (--calib)",)
-    assert report.samples == {"source": "random", "calibration": 0, "verification": 3, "random": True}
+    assert report.samples == {
+        "source": "random",
+        "calibration": 0,
+        "verification": 3,
+        "random": True,
+        "augment": [],
+        "audit": None,
+    }
     assert read_manifest(work.out)["calib"] is None
     assert report.checked == "run"
     assert closeness(work) > 100
@@ -260,10 +274,60 @@ def test_few_samples_are_warned_of(work: Work) -> None:
     """4 samples calibrate and verify."""
     np.savez(work.folder / "few.npz", image=normal(4, 1, 3, 32, 32))
     report = work.compile(calib=str(work.folder / "few.npz"))
-    assert report.warnings == (
-        "only 4 samples: calibration and verification share them; a few hundred typical inputs are usual",
+    assert report.warnings[0] == (
+        "only 4 samples: calibration and verification share them; a few hundred typical inputs are usual"
     )
+    assert not any("samples, " in warning for warning in report.warnings[1:])
     assert (report.samples["calibration"], report.samples["verification"]) == (4, 4)
+
+
+def test_the_samples_are_audited(work: Work) -> None:
+    """What is wrong with them is told by sample, in words and as data."""
+    images = normal(40, 1, 3, 32, 32)
+    images[20] = images[3]
+    images[5] *= 5
+    np.savez(work.folder / "bad.npz", image=images)
+    report = work.compile(calib=str(work.folder / "bad.npz"), precision="int8")
+    audit = report.table()["samples"]["audit"]
+    assert list(report.warnings) == audit["warnings"]
+    source = work.folder / "bad.npz"
+    [pair] = audit["near_duplicates"]["pairs"]
+    assert pair["first"] == {"index": 3, "name": f"{source} sample 3"}
+    assert pair["second"] == {"index": 20, "name": f"{source} sample 20"}
+    assert audit["outliers"][0]["sample"] == {"index": 5, "name": f"{source} sample 5"}
+    assert any(f"sample 5 (`{source} sample 5`) alone makes " in warning for warning in report.warnings)
+    assert [each["inputs"] for each in audit["departures"]] == ["clean", "noise", "blur"]
+
+
+def test_changed_images_calibrate_but_do_not_verify(work: Work) -> None:
+    """Each of 12 samples is followed by two forms; report and manifest tell; another seed gives other noise."""
+    reports = [
+        work.compile(precision="int8", augment=parse("noise,contrast"), seed=seed, force=True) for seed in (0, 0, 1)
+    ]
+    samples = reports[0].table()["samples"]
+    assert (samples["calibration"], samples["verification"]) == (36, 4)
+    assert samples["augment"] == read_manifest(work.out)["calib"]["augment"] == ["noise", "contrast"]
+    assert [each["inputs"] for each in samples["audit"]["departures"]] == ["clean", "blur"]
+    scales = [
+        [float(each.scale) for each in report.plan.activations.values()]
+        for report in (*reports, work.compile(precision="int8", force=True))
+    ]
+    assert scales[0] == scales[1]
+    assert scales[0] != scales[2]
+    assert scales[0] != scales[3]
+
+
+@pytest.mark.parametrize("calib", [True, False])
+def test_changes_need_images(work: Work, *, calib: bool) -> None:
+    """A model of sequences has none to change, and nothing changes without samples."""
+    options = saved(Network("net (float[N,6] x) => (float[N,6] y) { y = Relu(x) }"), work, x=normal(10, 1, 6))
+    message, hint = work.refused(augment=parse("noise"), **(options if calib else {"calib": None}))
+    if calib:
+        assert message == "--augment changes images, and the model takes none; its inputs are `x`"
+        assert hint == "leave --augment out, and add samples such as the device will see"
+    else:
+        assert message == "--augment changes calibration samples, and there are none"
+        assert hint == "pass --calib PATH"
 
 
 def test_random_samples_are_warned_of(work: Work) -> None:
@@ -760,7 +824,7 @@ def test_a_bad_sample_that_reaches_no_output_is_a_warning(work: Work) -> None:
     samples[3, 0, 0] = np.nan
     report = work.compile(precision="int8", **saved(network, work, x=samples))
     source = work.folder / "other.npz"
-    assert report.warnings == (f"NaN or Inf that reaches no output: {source} sample 3: `x`",)
+    assert report.warnings[0] == f"NaN or Inf that reaches no output: {source} sample 3: `x`"
 
 
 def test_a_dry_run_writes_nothing(work: Work) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from infer_opt.calibrate.evaluation import Score
     from infer_opt.calibrate.metrics import OutputError
     from infer_opt.calibrate.timing import Latency
 
@@ -24,10 +25,12 @@ class Judged:
 
     Args:
         errors: against the original, by output; empty where nothing was verified.
+        changed: likewise on changed samples, by what was done to them.
         latency: measured here, or None.
         refused: why its outputs are not right enough, or None.
         failed: why it does not run, or None.
         bytes: size of the artifact.
+        score: by the user's function, or None.
     """
 
     name: str
@@ -36,6 +39,8 @@ class Judged:
     latency: Latency | None
     refused: str | None
     failed: str | None = None
+    changed: Mapping[str, Sequence[OutputError]] = field(default_factory=dict)
+    score: Score | None = None
 
     @property
     def speedup(self) -> float | None:

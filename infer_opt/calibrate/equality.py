@@ -56,7 +56,7 @@ class Equality:
 def _errors(
     runner: Runner, feeds: Sequence[Mapping[str, np.ndarray]], expected: Sequence[Mapping[str, np.ndarray]]
 ) -> dict[str, OutputError]:
-    errors = {name: OutputError(name) for name in runner.outputs}
+    errors = {name: OutputError(name, kinds=()) for name in runner.outputs}
     for feed, outputs in zip(feeds, expected, strict=True):
         for name, output in runner.run(feed).items():
             errors[name].add(outputs[name], output)

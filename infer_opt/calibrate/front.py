@@ -9,6 +9,7 @@ on images that were held out (measured).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LEVELS", "Point", "pareto_front"]
 
-LEVELS = (60.0, 50.0, 45.0, 40.0, 36.0, 32.0, 28.0, 24.0, 20.0, 16.0, None)
+# dB that every part keeps, from what nobody sees to what only scores bear; None is no limit.
+LEVELS: tuple[float | None, ...] = (64.0, 58.0, 52.0, 46.0, 40.0, 36.0, 32.0, 28.0, 24.0, 20.0, 16.0, 12.0, None)
 # An element: 0.2 ns to quantize or turn back, as much to change the layout that integer kernels want, and the copy
 # between (measured on AVX-512; sums of kernels then predict the whole of YOLOv8n's plans to 6 %).
 _BOUNDARY_SECONDS = 8e-10
@@ -38,7 +40,7 @@ class Point:
     """One choice of groups.
 
     Args:
-        level: what it was made for, in words.
+        level: SQNR in dB that it was made to keep: infinite of all in float, minus infinite without a limit.
         lowered: in the order of the graph.
         sqnr: in dB by part of the outputs, with these groups lowered together, on calibration samples.
         gain: seconds that it saves, modelled from measured kernel times; where nothing was timed, a stand-in that
@@ -47,17 +49,27 @@ class Point:
         speedup: of the run with all in float by this one's, modelled likewise, or None.
     """
 
-    level: str
+    level: float
     lowered: tuple[Group, ...]
     sqnr: Mapping[str, float]
     gain: float
     seconds: float | None
     speedup: float | None
 
+    @property
+    def words(self) -> str:
+        """The level for people."""
+        return {math.inf: "all in float", -math.inf: "no limit"}.get(self.level, f"{self.level:g} dB")
+
+    @property
+    def name(self) -> str:
+        """Of the candidate that is built of it."""
+        return "mixed" if self.level == -math.inf else f"mixed-{self.level:g}db"
+
     def table(self) -> dict[str, Any]:
         """JSON-able form."""
         return {
-            "level": self.level,
+            "level": self.words,
             "groups": [group.name for group in self.lowered],
             "sqnr_db": {part: round(value, 2) for part, value in self.sqnr.items()},
             "modelled_ms": None if self.seconds is None else round(1e3 * self.seconds, 4),
@@ -85,15 +97,16 @@ def pareto_front(
         levels: SQNR in dB that every part has to keep by the prediction; None is no limit.
     """
     gains, boundaries = _gains(model, sensed), _boundaries(sensed)
-    chosen: dict[tuple[Group, ...], str] = {(): "all in float"}
+    chosen: dict[tuple[Group, ...], float] = {(): math.inf}
     with stages("plan"):
-        for level in sorted(levels, key=lambda level: float("-inf") if level is None else level, reverse=True):
-            lowered = select(sensed.sensitivity, gains, boundaries, level)
-            chosen.setdefault(lowered, "no limit" if level is None else f"{level:g} dB")
+        for level in sorted((-math.inf if level is None else level for level in levels), reverse=True):
+            least = None if level == -math.inf else level
+            chosen.setdefault(select(sensed.sensitivity, gains, boundaries, least), level)
     points = []
     with stages("rehearse", len(chosen)) as advance:
-        for lowered, words in chosen.items():
-            points.append(_point(target, model, sensed, trial, words, lowered, _gain(lowered, gains, boundaries)))
+        for lowered, level in chosen.items():
+            gain = _gain(lowered, gains, boundaries)
+            points.append(_point(target, model, sensed, trial, level, lowered, gain))
             advance()
     return _undominated(points)
 
@@ -103,7 +116,7 @@ def _point(
     model: ir.Model,
     sensed: Sensed,
     trial: Trial,
-    level: str,
+    level: float,
     lowered: tuple[Group, ...],
     gain: float,
 ) -> Point:
@@ -134,8 +147,9 @@ def _gain(lowered: Sequence[Group], gains: Mapping[Group, float], boundaries: Se
 
 def _gains(model: ir.Model, sensed: Sensed) -> dict[Group, float]:
     """Seconds that each group saves; where nothing was timed, the weights that it makes smaller stand for them."""
+    constants = ir.initializers(model)
     held = {
-        name: sum(ir.elements(model.graph.initializers[site.value]) or 0 for site in scheme.weights)
+        name: sum(ir.elements(constants[site.value]) or 0 for site in scheme.weights)
         for name, scheme in ((region.name, scheme) for region, scheme in sensed.plan.lowered())
     }
     gains: dict[Group, float] = {}

@@ -1,34 +1,59 @@
-"""Judging built candidates: their errors on held-out samples, and their latency beside the original's."""
+"""Judging candidates: built one after the other, held to the original, and timed beside it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
 
 from infer_opt.calibrate.choice import Judged
+from infer_opt.calibrate.drift import drift
+from infer_opt.calibrate.expected import Expected
+from infer_opt.calibrate.metrics import auto_kinds
+from infer_opt.calibrate.runner import RunError
 from infer_opt.calibrate.timing import interleaved
 from infer_opt.calibrate.verification import compare
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from infer_opt import ir
     from infer_opt.calibrate.budget import Budget
-    from infer_opt.calibrate.feeding import Feeding
-    from infer_opt.calibrate.metrics import OutputError
+    from infer_opt.calibrate.evaluation import Evaluation, Score
+    from infer_opt.calibrate.metrics import Kinds, OutputError
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.runner import Runner
     from infer_opt.calibrate.target import Artifact
     from infer_opt.calibrate.timing import Latency
+    from infer_opt.calibrate.verifying import Verifying
 
-__all__ = ["ORIGINAL", "Built", "Verdict", "judge"]
+__all__ = ["ORIGINAL", "Built", "Candidate", "Contest", "Verdict", "Workshop", "judge"]
 
 ORIGINAL = "original"  # the name of the candidate that is the model as it came
 
 _REFERENCE = "reference"
 _ROUNDS = 15
+_ENOUGH = 3  # candidates of a search that are right: the next is slower, by the prediction
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A plan and the graph it is for.
+
+    Args:
+        searched: one of a series from the fastest on, by the prediction; the series ends where enough are right.
+    """
+
+    plan: Plan
+    model: ir.Model
+    searched: bool = False
+
+    @property
+    def name(self) -> str:
+        """The plan's."""
+        return self.plan.name
 
 
 @dataclass(frozen=True)
@@ -36,15 +61,13 @@ class Built:
     """A plan, and the artifact that was made of it.
 
     Args:
-        runner: the artifact loaded on this host, or None where the host cannot run it.
-        fault: why it could not be loaded although the host runs such artifacts, or None.
+        runs: whether this host could load it.
     """
 
     plan: Plan
     folder: Path
     artifact: Artifact
-    runner: Runner | None
-    fault: str | None = None
+    runs: bool = False
 
     @property
     def bytes(self) -> int:
@@ -52,75 +75,165 @@ class Built:
         return sum((self.folder / name).stat().st_size for name in self.artifact.files)
 
 
+class Workshop(Protocol):
+    """Makes artifacts, and loads them on this host."""
+
+    def build(self, candidate: Candidate) -> Built:
+        """Write the artifact."""
+        ...
+
+    def open(self, built: Built) -> Runner | None:
+        """Load it; None where the host cannot run it, or nothing is to be run.
+
+        Raises:
+            RunError: the host runs such artifacts, but not this one.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What candidates are held to.
+
+    Args:
+        original: None where nothing can be verified; nothing is then known of any candidate.
+        samples: None likewise.
+        parts: of outputs that are judged piece by piece.
+        state: outputs that are fed back, by `ir.recurrent_state`.
+        budget: refuses candidates; None where a precision is an order.
+        timed: how many of the samples are timed; 0 where this host's latency does not count.
+        kinds: how outputs are compared, by `--metric`.
+        evaluation: the user's own score, or None.
+    """
+
+    original: Runner | None
+    samples: Verifying | None
+    parts: Mapping[str, ir.Parts]
+    state: Mapping[str, str]
+    budget: Budget | None
+    timed: int
+    kinds: Kinds = auto_kinds
+    evaluation: Evaluation | None = None
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What was found out.
 
     Args:
-        judged: the candidates in the order they were built.
+        judged: the candidates that were built, in that order.
+        built: likewise.
         reference: latency of the original, or None where nothing was timed.
     """
 
     judged: tuple[Judged, ...]
+    built: tuple[Built, ...]
     reference: Latency | None = None
 
 
-def judge(
-    original: Runner | None,
-    built: Sequence[Built],
-    samples: Feeding,
-    parts: Mapping[str, ir.Parts],
-    budget: Budget | None,
-    stages: Stages,
-    *,
-    timed: bool,
-) -> Verdict:
-    """Compare every candidate with the original, and time all of them in turns.
+def judge(candidates: Sequence[Candidate], workshop: Workshop, contest: Contest, stages: Stages) -> Verdict:
+    """Build every candidate, compare it with the original, and time those that are right in turns.
 
-    Args:
-        original: None where nothing can be verified; nothing is then known of any candidate.
-        parts: of outputs that are judged piece by piece.
-        budget: refuses candidates; None where a precision is an order.
-        timed: whether this host's latency counts.
+    One is in memory at a time, but while they are timed.
     """
-    if original is None:
-        return Verdict(tuple(Judged(item.plan.name, item.bytes, (), None, None) for item in built))
-    runners = {item.plan.name: item.runner for item in built if item.runner is not None}
-    failures = {item.plan.name: item.fault for item in built if item.fault is not None}
-    with stages("verify", samples.verification_count) as advance:
-        errors = compare(
-            original,
-            runners,
-            samples.verification(),
-            samples.describe,
-            parts=parts,
-            failures=failures,
-            advance=advance,
-        )
-    runners = {name: runner for name, runner in runners.items() if name not in failures}
-    latencies: dict[str, Latency] = {}
-    if timed:
-        feed = next(iter(samples.verification()))
-        with stages("time", _ROUNDS) as advance:
-            latencies = interleaved({_REFERENCE: original, **runners}, feed, rounds=_ROUNDS, advance=advance)
-    judged = (
-        Judged(
-            item.plan.name,
-            item.bytes,
-            errors.get(item.plan.name, ()),
-            latencies.get(item.plan.name),
-            None if item.plan.name in failures else _refusal(item, errors.get(item.plan.name), budget),
-            failures.get(item.plan.name),
-        )
-        for item in built
-    )
-    return Verdict(tuple(judged), latencies.get(_REFERENCE))
+    court = _Court(workshop, contest, stages)
+    for candidate in candidates:
+        if not candidate.searched or court.right_of_search < _ENOUGH:
+            court.hear(candidate)
+    return court.verdict()
 
 
-def _refusal(item: Built, errors: Sequence[OutputError] | None, budget: Budget | None) -> str | None:
-    """Why a candidate that runs, or cannot be run here, must not win; the untouched original always may."""
-    if budget is None or item.plan.name == ORIGINAL:
-        return None
-    if errors is not None:
-        return budget.refuses(errors) if item.plan.at("int8") or budget.stated else None
-    return "it cannot be run here, so nothing tells whether it is right enough" if item.plan.at("int8") else None
+class _Court:
+    def __init__(self, workshop: Workshop, contest: Contest, stages: Stages) -> None:
+        self._workshop, self._contest, self._stages = workshop, contest, stages
+        self._expected = None if contest.original is None else Expected(contest.original, contest.state)
+        self._built: list[Built] = []
+        self._judged: list[Judged] = []
+        self.right_of_search = 0
+
+    def hear(self, candidate: Candidate) -> None:
+        """Build it and judge its outputs."""
+        with self._stages("emit"):
+            built = self._workshop.build(candidate)
+        judged = Judged(candidate.name, built.bytes, (), None, None)
+        if self._expected is not None and self._contest.samples is not None:
+            try:
+                runner = self._workshop.open(built)
+                built = replace(built, runs=runner is not None)
+                judged = self._without_run(judged, built) if runner is None else self._compared(judged, built, runner)
+            except RunError as error:
+                judged = replace(judged, failed=error.message)
+        self.right_of_search += candidate.searched and judged.failed is None and judged.refused is None
+        self._built.append(built)
+        self._judged.append(judged)
+
+    def _without_run(self, judged: Judged, built: Built) -> Judged:
+        if self._contest.budget is None or not _is_lowered(built.plan):
+            return judged
+        return replace(judged, refused="it cannot be run here, so nothing tells whether it is right enough")
+
+    def _compared(self, judged: Judged, built: Built, runner: Runner) -> Judged:
+        """With the errors on samples and, where these are right, on changed ones."""
+        samples = self._contest.samples
+        assert samples is not None  # noqa: S101 - asked for by `hear`
+        with self._stages("verify", samples.steps) as advance:
+            errors = self._errors(runner, "", advance)
+            evaluation = self._contest.evaluation
+            score = None if evaluation is None else evaluation.score(runner)
+            refused = self._refusal(built, errors, score)
+            changed: dict[str, list[OutputError]] = {}
+            if refused is None and score is None and _is_lowered(built.plan):
+                changed = {name: self._errors(runner, name, advance) for name in samples.changed}
+                refused = drift(errors, changed) if self._free(built) else None
+        return replace(judged, errors=errors, changed=changed, refused=refused, score=score)
+
+    def _errors(self, runner: Runner, change: str, advance: Callable[[], None]) -> list[OutputError]:
+        samples, expected = self._contest.samples, self._expected
+        assert samples is not None  # noqa: S101 - asked for by `hear`
+        assert expected is not None  # noqa: S101
+        chosen = samples.changed[change] if change else samples.samples
+        contest = self._contest
+        return compare(
+            expected, runner, chosen, chosen.describe, parts=contest.parts, kinds=contest.kinds, advance=advance
+        )
+
+    def _free(self, built: Built) -> bool:
+        """Whether it may be refused: not an order, and not the untouched original."""
+        return self._contest.budget is not None and built.plan.name != ORIGINAL
+
+    def _refusal(self, built: Built, errors: Sequence[OutputError], score: Score | None) -> str | None:
+        budget = self._contest.budget
+        if budget is None or not self._free(built):
+            return None
+        return budget.refuses(errors, score) if _is_lowered(built.plan) or budget.stated else None
+
+    def verdict(self) -> Verdict:
+        """With the latencies of those that may win."""
+        latencies: dict[str, Latency] = {}
+        original, samples = self._contest.original, self._contest.samples
+        if self._contest.timed and original is not None and samples is not None:
+            runners = {_REFERENCE: original} | self._runners()
+            feeds = list(islice(samples.samples, self._contest.timed))
+            with self._stages("time", _ROUNDS) as advance:
+                latencies = interleaved(runners, feeds, rounds=_ROUNDS, advance=advance)
+        judged = tuple(replace(item, latency=latencies.get(item.name)) for item in self._judged)
+        return Verdict(judged, tuple(self._built), latencies.get(_REFERENCE))
+
+    def _runners(self) -> dict[str, Runner]:
+        """Of all that run and are right; where none is, of all that run, so that it can be said what they would be."""
+        running = [
+            (built, judged)
+            for built, judged in zip(self._built, self._judged, strict=True)
+            if built.runs and judged.failed is None
+        ]
+        right = [(built, judged) for built, judged in running if judged.refused is None] or running
+        # The original runs already; a second session of it would weigh as much and tell the same.
+        opened = {
+            judged.name: self._contest.original if judged.name == ORIGINAL else self._workshop.open(built)
+            for built, judged in right
+        }
+        return {name: runner for name, runner in opened.items() if runner is not None}
+
+
+def _is_lowered(plan: Plan) -> bool:
+    return bool(plan.lowered())

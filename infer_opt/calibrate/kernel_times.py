@@ -12,14 +12,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from infer_opt import ir
 from infer_opt.calibrate.runner import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
-    from infer_opt import ir
     from infer_opt.calibrate.plan import Plan
 
 __all__ = ["RegionTimes", "region_times"]
@@ -42,14 +42,25 @@ class RegionTimes:
 
 
 def region_times(
-    model: ir.Model, plan: Plan, rehearsed: ir.Model, feed: Mapping[str, np.ndarray], threads: int = 1
+    model: ir.Model, plan: Plan, rehearsed: ir.Model, feeds: Sequence[Mapping[str, np.ndarray]], threads: int = 1
 ) -> RegionTimes:
     """Profile a few runs and give each kernel's median time to its region.
 
     Args:
         model: whose nodes the plan names.
         rehearsed: what the backend makes of the model and the plan.
+        feeds: only the first is run where every run takes the same way through the model. Where a branch of an If
+            may be taken or not, all are, and times are their mean: what is seldom taken counts for little.
     """
+    each = [_times(model, plan, rehearsed, feed, threads) for feed in (feeds if ir.branches(model) else feeds[:1])]
+    regions = {name for times in each for name in times.regions}
+    mean = {name: sum(times.regions.get(name, 0.0) for times in each) / len(each) for name in sorted(regions)}
+    return RegionTimes(mean, sum(times.other for times in each) / len(each))
+
+
+def _times(
+    model: ir.Model, plan: Plan, rehearsed: ir.Model, feed: Mapping[str, np.ndarray], threads: int
+) -> RegionTimes:
     owners = _owners(model, plan)
     runner = Runner.of_model(rehearsed, "the model", threads=threads, mode="profiled")
     times: dict[str, float] = defaultdict(float)
@@ -65,7 +76,7 @@ def region_times(
 
 def _owners(model: ir.Model, plan: Plan) -> dict[str, str]:
     """Region by the names of its nodes, of the values they make, and of those that it reads in integers."""
-    nodes = {str(node.name): node for node in model.graph}
+    nodes = ir.nodes(model)
     owners: dict[str, str] = {}
     for region, scheme in plan.lowered():
         owners |= dict.fromkeys((value for value in scheme.reads if value not in owners), region.name)

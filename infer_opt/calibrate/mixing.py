@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.explaining import price
+from infer_opt.calibrate.front import LEVELS
 from infer_opt.calibrate.plan import Choice
 
 if TYPE_CHECKING:
@@ -19,33 +21,28 @@ if TYPE_CHECKING:
 
 __all__ = ["mixed_levels", "mixed_plans"]
 
-_LEVELS = (
-    20.0,
-    32.0,
-)  # dB that every part keeps, where no limit is stated: what scores need, and what other numbers do
-_SPARE_DB = 2.0  # above a stated limit: what the prediction may be off
+_SPARE_DB = 2.0  # above a stated limit: what held-out samples may cost more than those that a choice was rehearsed on
 
 
-def mixed_levels(budget: Budget) -> tuple[float, ...]:
-    """The errors, in dB, that mixed plans are to keep; where no limit is stated on them, what outputs tend to need."""
-    stated = budget.min_sqnr
-    return _LEVELS if stated is None else (stated + _SPARE_DB, stated + 3 * _SPARE_DB)
+def mixed_levels(budget: Budget) -> tuple[float | None, ...]:
+    """The errors in dB that choices are made for: some spare above a stated limit, and what outputs tend to need."""
+    return LEVELS if budget.min_sqnr is None else (*LEVELS, budget.min_sqnr + _SPARE_DB)
 
 
 def mixed_plans(sensed: Sensed, front: Sequence[Point], budget: Budget) -> list[Plan]:
-    """Plans between all in float and all that may be lowered, each once: of each level the fastest that keeps it.
+    """Plans between all in float and all that may be lowered, the fastest first: of the front, what keeps the limit.
 
     Args:
-        front: made with `mixed_levels` among its levels.
+        front: made for `mixed_levels`.
         budget: what the user stated; its SQNR is the error that a plan has to keep.
     """
     every = {noise.group for noise in sensed.sensitivity.noises}
-    found: dict[tuple[Group, ...], Plan] = {}
-    for level in mixed_levels(budget):
-        point = max((point for point in front if point.weakest >= level), key=lambda point: point.gain, default=None)
-        if point is not None and set(point.lowered) not in (set(), every) and point.lowered not in found:
-            found[point.lowered] = _mixed(sensed, point.lowered, f"mixed-{level:g}db")
-    return list(found.values())
+    least = -math.inf if budget.min_sqnr is None else budget.min_sqnr
+    return [
+        _mixed(sensed, point.lowered, point.name)
+        for point in reversed(front)
+        if point.weakest >= least and set(point.lowered) not in (set(), every)
+    ]
 
 
 def _mixed(sensed: Sensed, chosen: Sequence[Group], name: str) -> Plan:

@@ -81,6 +81,7 @@ class Region:
         own: the precision that the model has it in.
         schemes: how else it may run.
         reason: why no lower precision is offered, or None.
+        scope: name of the subgraph it stands in (`ir.Scope`), None of the main graph.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Region:
     own: str = "fp32"
     schemes: tuple[Scheme, ...] = ()
     reason: str | None = None
+    scope: str | None = None
 
     @property
     def precisions(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from infer_opt.calibrate.quantization import from_range, from_weights
 from infer_opt.calibrate.sketch import Sketch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from infer_opt.calibrate.plan import Region, Scheme, WeightSite
     from infer_opt.calibrate.quantization import Format, Quantization
@@ -38,30 +38,38 @@ def watched_values(model: ir.Model, regions: Iterable[Region]) -> list[str]:
     """Values that need statistics: what INT8 regions read and write, less constants, copies and fixed ranges."""
     schemes = [scheme for region in regions if (scheme := region.scheme("int8")) is not None]
     known = {value for scheme in schemes if scheme.moves_data or scheme.fixed_range for value in scheme.writes}
-    known |= model.graph.initializers.keys()
+    known |= ir.initializers(model).keys()
     wanted = (value for scheme in schemes for value in scheme.values)
     return [value for value in dict.fromkeys(wanted) if value not in known]
 
 
 def integer_plan(
-    model: ir.Model, regions: Sequence[Region], sketches: Mapping[str, Sketch], method: RangeMethod
+    model: ir.Model,
+    regions: Sequence[Region],
+    sketches: Mapping[str, Sketch],
+    method: RangeMethod,
+    never_taken: Collection[str] = (),
 ) -> Plan:
     """Every region that is legal and whose values and weights are finite at INT8.
 
     Args:
         sketches: statistics of `watched_values`.
         method: how ranges are found.
+        never_taken: branches that no sample took; what stands in them keeps its precision.
     """
-    constants = {
-        name: _sketch_of_constant(value) for name, value in model.graph.initializers.items() if ir.is_constant(value)
-    }
-    offered = [scheme for region in regions if (scheme := region.scheme("int8")) is not None]
-    ranges = _Ranges(model, offered, {**constants, **sketches}, method)
+    initializers = ir.initializers(model)
+    constants = {name: _sketch_of_constant(value) for name, value in initializers.items() if ir.is_constant(value)}
+    seen = [region for region in regions if region.scope not in never_taken]
+    offered = [scheme for region in seen if (scheme := region.scheme("int8")) is not None]
+    ranges = _Ranges(initializers, offered, {**constants, **sketches}, method)
     choices: dict[str, Choice] = {}
     quantized: list[Scheme] = []
     for region in regions:
         scheme = region.scheme("int8")
-        fault = region.reason or "no INT8 kernel" if scheme is None else ranges.fault(scheme)
+        if scheme is not None and region.scope in never_taken:
+            fault: str | None = f"never seen: no calibration sample takes `{region.scope}`"
+        else:
+            fault = region.reason or "no INT8 kernel" if scheme is None else ranges.fault(scheme)
         if scheme is None or fault is not None:
             choices[region.name] = Choice(region.own, str(fault))
         else:
@@ -71,16 +79,20 @@ def integer_plan(
         value: ranges.quantization(value, scheme.activations) for scheme in quantized for value in scheme.values
     }
     weights = {
-        (site.node, site.index): _weight(model, site, activations) for scheme in quantized for site in scheme.weights
+        (site.node, site.index): _weight(initializers, site, activations)
+        for scheme in quantized
+        for site in scheme.weights
     }
     return Plan("int8", tuple(regions), choices, activations, weights)
 
 
-def _weight(model: ir.Model, site: WeightSite, activations: Mapping[str, Quantization]) -> Quantization:
-    array = ir.array(model.graph.initializers[site.value])
+def _weight(
+    initializers: Mapping[str, ir.Value], site: WeightSite, activations: Mapping[str, Quantization]
+) -> Quantization:
+    array = ir.array(initializers[site.value])
     if site.bias is None or site.bias_scale_of is None:
         return from_weights(array, site.axis, site.format)
-    bias = np.abs(ir.array(model.graph.initializers[site.bias]).astype(np.float64)).reshape(-1)
+    bias = np.abs(ir.array(initializers[site.bias]).astype(np.float64)).reshape(-1)
     # An int32 bias has the scale input times weight; a channel of tiny weights would make it overflow.
     smallest = bias / (_BIAS_LIMIT * float(activations[site.bias_scale_of].scale))
     if site.axis is None:
@@ -121,12 +133,12 @@ class _Ranges:
 
     def __init__(
         self,
-        model: ir.Model,
+        initializers: Mapping[str, ir.Value],
         schemes: Sequence[Scheme],
         sketches: Mapping[str, Sketch | None],
         method: RangeMethod,
     ) -> None:
-        self._initializers, self._sketches, self._method = model.graph.initializers, sketches, method
+        self._initializers, self._sketches, self._method = initializers, sketches, method
         self._parent: dict[str, str] = {}
         self._window: dict[str, tuple[float | None, float | None]] = {}
         self._fixed: dict[str, tuple[float, float]] = {}

@@ -74,14 +74,14 @@ def sense_plan(target: Target, model: ir.Model, plan: Plan, trial: Trial, stages
     with stages("sensitivity", len(together)) as advance:
         sensitivity = measure(few, together, alone, advance=advance)
         unmeasured = target.timed_here()
-        times = None if unmeasured else _times(target, model, plan, trial)
-    sizes = ir.value_sizes(model, {name: array.shape for name, array in trial.feeds[0].items()})
+        times = None if unmeasured else _times(target, model, plan, few)
+    sizes = ir.value_sizes(model, {name: array.shape for name, array in few.feeds[0].items()})
     return Sensed(plan, sensitivity, len(few.feeds), times, unmeasured, sizes)
 
 
 def _times(target: Target, model: ir.Model, plan: Plan, trial: Trial) -> tuple[RegionTimes, RegionTimes]:
     in_float, lowered = (
-        region_times(model, each, target.rehearse(model, each), trial.feeds[0], trial.threads)
+        region_times(model, each, target.rehearse(model, each), trial.feeds, trial.threads)
         for each in (float_plan(plan.regions), plan)
     )
     return in_float, lowered

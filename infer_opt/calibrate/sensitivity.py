@@ -20,7 +20,7 @@ from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.verification import Errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from infer_opt.calibrate.grouping import Group
     from infer_opt.calibrate.metrics import OutputError
@@ -68,23 +68,32 @@ class Trial:
     Args:
         outputs: by name, one mapping a sample.
         parts: of outputs that join several things, which count one by one.
+        needed: places of samples that take part in any case.
     """
 
     feeds: Sequence[Mapping[str, np.ndarray]]
     outputs: Sequence[Mapping[str, np.ndarray]]
     parts: Mapping[str, ir.Parts]
     threads: int = 1
+    needed: frozenset[int] = frozenset()
 
     @classmethod
-    def of_samples(cls, model: ir.Model, samples: SampleSet, threads: int) -> Trial:
-        """Samples from all over a set, as many as fit in a fixed amount of memory."""
+    def of_samples(cls, model: ir.Model, samples: SampleSet, threads: int, besides: Iterable[int | None] = ()) -> Trial:
+        """Samples from all over a set, as many as fit in a fixed amount of memory.
+
+        Args:
+            besides: indices of samples that take part in any case: one for each branch of an If.
+        """
         runner = Runner.of_model(model, "the model", threads=threads)
         first = next(iter(samples))
         held = sum(array.nbytes for arrays in (first, runner.run(first)) for array in arrays.values())
         count = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, _MOST_BYTES // max(held, 1)), len(samples))
-        picked = {index * len(samples) // count for index in range(count)}
-        feeds = [feed for index, feed in enumerate(samples) if index in picked]
-        return cls.of(model, feeds, ir.output_parts(model), threads)
+        needed = {index for index in besides if index is not None}
+        picked = sorted({index * len(samples) // count for index in range(count)} | needed)
+        wanted = set(picked)
+        feeds = [feed for index, feed in enumerate(samples) if index in wanted]
+        trial = cls.of(model, feeds, ir.output_parts(model), threads)
+        return replace(trial, needed=frozenset(place for place, index in enumerate(picked) if index in needed))
 
     @classmethod
     def of(
@@ -95,7 +104,7 @@ class Trial:
         return cls(feeds, [runner.run(feed) for feed in feeds], parts, threads)
 
     def strongest(self, count: int) -> Trial:
-        """The samples that hold the largest share of any one part's power, in their order.
+        """The samples that hold the largest share of any one part's power, and those that are needed, in their order.
 
         A part may have most of its power in few samples, such as the scores of a detector in those that show
         something: an error that is pooled over samples is the error there.
@@ -103,10 +112,10 @@ class Trial:
         powers = np.array([self._powers(expected) for expected in self.outputs])
         totals = powers.sum(axis=0)
         shares = np.divide(powers, totals, out=np.zeros_like(powers), where=totals > 0).max(axis=1, initial=0.0)
-        picked = sorted(np.argsort(-shares, kind="stable")[:count].tolist())
-        return replace(
-            self, feeds=[self.feeds[index] for index in picked], outputs=[self.outputs[index] for index in picked]
-        )
+        picked = sorted({*np.argsort(-shares, kind="stable")[:count].tolist(), *self.needed})
+        feeds, outputs = [self.feeds[index] for index in picked], [self.outputs[index] for index in picked]
+        needed = frozenset(place for place, index in enumerate(picked) if index in self.needed)
+        return replace(self, feeds=feeds, outputs=outputs, needed=needed)
 
     def _powers(self, outputs: Mapping[str, np.ndarray]) -> list[float]:
         """Of every output and part, of one sample."""
@@ -117,7 +126,7 @@ class Trial:
     def errors(self, model: ir.Model) -> list[OutputError]:
         """What another model makes of the samples, held to the outputs in float."""
         runner = Runner.of_model(model, "the model", threads=self.threads)
-        found = Errors(runner.outputs, self.parts)
+        found = Errors(runner.outputs, self.parts, kinds=tuple)
         for feed, expected in zip(self.feeds, self.outputs, strict=True):
             found.add(expected, runner.run(feed))
         return found.all()

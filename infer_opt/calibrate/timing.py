@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from infer_opt.calibrate.runner import Runner
 
@@ -27,20 +27,25 @@ class Latency:
     p99_ms: float
     rounds: int
     ratio: float = 1.0
-    """Median over the rounds of the first runner's time by this one's: the speed-up."""
+    """Median over the rounds of the first runner's time by this one's: the speed-up. The time of a turn is the median
+    of its runs, so that one during which the machine did something else does not count."""
 
 
 def interleaved(
     runners: Mapping[str, Runner],
-    feed: Mapping[str, np.ndarray],
+    feeds: Sequence[Mapping[str, np.ndarray]],
     *,
     rounds: int = 15,
     seconds: float = 4.0,
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, Latency]:
-    """Time each runner on one feed; see `in_turns`."""
-    timers = {name: partial(runner.seconds, feed) for name, runner in runners.items()}
-    return in_turns(timers, rounds=rounds, seconds=seconds, advance=advance)
+    """Time each runner; see `in_turns`. Of several feeds, one run counts as the mean over all."""
+    timers = {name: partial(_mean_seconds, runner, feeds) for name, runner in runners.items()}
+    return in_turns(timers, rounds=rounds, seconds=seconds / len(feeds), advance=advance)
+
+
+def _mean_seconds(runner: Runner, feeds: Sequence[Mapping[str, np.ndarray]]) -> float:
+    return sum(runner.seconds(feed) for feed in feeds) / len(feeds)
 
 
 def in_turns(
@@ -66,13 +71,13 @@ def in_turns(
         for name, timer in timers.items():
             times[name].append([1e3 * timer() for _ in range(repeats[name])])
         advance()
-    first = np.mean(next(iter(times.values())), axis=1)
+    first = np.median(next(iter(times.values())), axis=1)
     return {name: _latency(np.asarray(taken), first) for name, taken in times.items()}
 
 
 def _latency(taken: np.ndarray, first: np.ndarray) -> Latency:
     p50, p90, p99 = (float(value) for value in np.percentile(taken, (50, 90, 99)))
-    return Latency(p50, p90, p99, len(taken), float(np.median(first / taken.mean(axis=1))))
+    return Latency(p50, p90, p99, len(taken), float(np.median(first / np.median(taken, axis=1))))
 
 
 def _warm(timer: Callable[[], float]) -> float:

@@ -1,4 +1,4 @@
-"""Candidates against the original: error of every output, on samples that did not take part in calibration."""
+"""A candidate against the original: error of every output, on samples that did not take part in calibration."""
 
 from __future__ import annotations
 
@@ -6,87 +6,107 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infer_opt.calibrate.dirty import dirty_inputs
-from infer_opt.calibrate.metrics import OutputError
-from infer_opt.calibrate.runner import RunError
+from infer_opt.calibrate.metrics import OutputError, auto_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from infer_opt import ir
+    from infer_opt.calibrate.expected import Expected
+    from infer_opt.calibrate.metrics import Kinds
     from infer_opt.calibrate.runner import Runner
 
 __all__ = ["Errors", "compare"]
 
 
 def compare(
-    reference: Runner,
-    candidates: Mapping[str, Runner],
+    expected: Expected,
+    candidate: Runner,
     feeds: Iterable[Mapping[str, np.ndarray]],
     describe: Callable[[int], str] = "sample {}".format,
     *,
     parts: Mapping[str, ir.Parts] | None = None,
-    failures: dict[str, str] | None = None,
+    kinds: Kinds = auto_kinds,
     advance: Callable[[], None] = lambda: None,
-) -> dict[str, list[OutputError]]:
-    """Run the original and every candidate on each feed; errors of all outputs, by candidate.
+) -> list[OutputError]:
+    """Run the candidate on each feed; errors of all outputs.
 
-    One feed at a time, so memory does not grow with their number.
+    One feed at a time, so memory does not grow with their number. Where a model hands on a state, each feed is run
+    once more from the state it left: an error in a state is as large as what comes of it.
 
     Args:
         parts: of outputs that join several things, which are judged one by one: pooled, large boxes would hide the
             loss of all scores.
-        failures: gets the reason of each candidate that fails on a feed, and is then left out; without it, the first
-            failure is raised.
 
     Raises:
-        InputError: a NaN or Inf in a feed reaches an output of the original.
-        RunError: the original does not run on a feed, or a candidate whose failure nobody asked for.
+        InputError: the original does not run on a feed, or a NaN or Inf in it reaches an output.
+        RunError: the candidate does not run on a feed.
     """
-    errors = {name: Errors(reference.outputs, parts or {}) for name in candidates}
+    errors = Errors(expected.runner.outputs, parts or {}, kinds, state=expected.state)
     for index, feed in enumerate(feeds):
-        expected = reference.run(feed, describe(index))
-        dirty_inputs(feed, expected, describe(index))
-        for name in tuple(errors):
-            failure = errors[name].add_run(expected, candidates[name], feed, describe(index))
-            if failure is not None and failures is None:
-                raise failure
-            if failure is not None and failures is not None:
-                failures[name] = failure.message
-                del errors[name]
+        wanted = expected.outputs(feed, describe(index))
+        got = candidate.run(feed, describe(index))
+        errors.add(wanted, got)
+        later, own = (_later(feed, outputs, expected.state) for outputs in (wanted, got))
+        if later is not None and own is not None:
+            again = f"{describe(index)}, run again from the state that it left"
+            errors.add_later(expected.outputs(later, again), candidate.run(own, again))
         advance()
-    return {name: found.all() for name, found in errors.items()}
+    return errors.all()
+
+
+def _later(
+    feed: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], state: Mapping[str, str]
+) -> dict[str, np.ndarray] | None:
+    """The feed with the state that a run left; None where there is none, or none that could be fed."""
+    left = {given: outputs[name] for name, given in state.items() if given in feed}
+    fits = all(array.shape == feed[given].shape and np.isfinite(array).all() for given, array in left.items())
+    return {**feed, **left} if left and fits else None
 
 
 class Errors:
-    """Errors of every output of one candidate, and of the parts of those that have some, over samples."""
+    """Errors of every output of one candidate, and of the parts of those that have some, over samples.
 
-    def __init__(self, outputs: Iterable[str], parts: Mapping[str, ir.Parts]) -> None:
+    Args:
+        state: names of outputs that are handed on to the next run.
+    """
+
+    def __init__(
+        self,
+        outputs: Iterable[str],
+        parts: Mapping[str, ir.Parts],
+        kinds: Kinds = auto_kinds,
+        *,
+        state: Collection[str] = (),
+    ) -> None:
         self._parts = parts
-        self._whole = {name: OutputError(name) for name in outputs}
+        self._whole = {
+            name: OutputError(name, kinds=() if name in parts else kinds(), joined=name in parts, state=name in state)
+            for name in outputs
+        }
         self._part = {
-            (name, bounds): OutputError(f"{name}[{bounds[0]}:{bounds[1]}]", part=True)
+            (name, bounds): OutputError(f"{name}[{bounds[0]}:{bounds[1]}]", kinds=kinds())
             for name, joined in parts.items()
             for bounds in joined.bounds()
         }
 
     def add(self, expected: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> None:
         """The outputs for one sample, by name."""
-        for name, error in self._whole.items():
-            error.add(expected[name], got[name])
-        for (name, (begin, end)), error in self._part.items():
-            along = range(begin, end), self._parts[name].axis
-            error.add(np.take(expected[name], *along), np.take(got[name], *along))
+        for name in self._whole:
+            self._add(name, expected[name], got[name])
 
-    def add_run(
-        self, expected: Mapping[str, np.ndarray], candidate: Runner, feed: Mapping[str, np.ndarray], sample: str
-    ) -> RunError | None:
-        """Run the candidate and add what it gives; its failure, if it fails."""
-        try:
-            self.add(expected, candidate.run(feed, sample))
-        except RunError as error:
-            return error
-        return None
+    def add_later(self, expected: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> None:
+        """The outputs of a run from a state that was handed on; the state's own are not added."""
+        for name, error in self._whole.items():
+            if not error.state:
+                self._add(name, expected[name], got[name])
+
+    def _add(self, name: str, expected: np.ndarray, got: np.ndarray) -> None:
+        self._whole[name].add(expected, got)
+        for (owner, (begin, end)), error in self._part.items():
+            if owner == name:
+                along = range(begin, end), self._parts[name].axis
+                error.add(np.take(expected, *along), np.take(got, *along))
 
     def all(self) -> list[OutputError]:
         """Of outputs first, then of their parts."""

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infer_opt.cli.choices import Json, Plugins, Preprocess, Seed, Shapes, Threads, load_plugins, load_profile
+from infer_opt.cli.choices import (
+    Augment,
+    Json,
+    Plugins,
+    Preprocess,
+    Seed,
+    Shapes,
+    Threads,
+    augmentations,
+    load_plugins,
+    load_profile,
+)
 from infer_opt.cli.output import facts, listing, write, write_json
 
 if TYPE_CHECKING:
@@ -22,6 +33,7 @@ def sensitivity_command(
     target: Annotated[str, typer.Option(metavar="NAME|FILE", help="A profile.")],
     calib: Annotated[str, typer.Option(metavar="PATH", help="Samples, as `compile --calib` takes them.")],
     preprocess: Preprocess = None,
+    augment: Augment = None,
     pipeline: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Passes before it; the profile's by default.")
     ] = None,
@@ -55,6 +67,7 @@ def sensitivity_command(
         Path(),
         calib=calib,
         preprocess=preprocess,
+        augment=augmentations(augment),
         pipeline=None if pipeline is None else Pipeline.parse(pipeline),
         shapes=tuple(ir.InputShape.parse(text) for text in shapes or ()),
         threads=threads,

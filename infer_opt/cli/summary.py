@@ -78,4 +78,5 @@ def error_text(error: OutputError) -> str:
     if error.noise == 0:
         return f"{name} equal, bit for bit"
     text = f"{name} SQNR {error.sqnr:.1f} dB, largest difference {error.largest:.3g}"
-    return text if error.agreement is None else f"{text}, top class agrees on {error.agreement:.1%}"
+    words = error.kind.words()
+    return f"{text}, {words}" if words else text

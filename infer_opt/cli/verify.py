@@ -28,13 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from infer_opt import ir
+    from infer_opt.calibrate.expected import Expected
     from infer_opt.calibrate.metrics import OutputError
     from infer_opt.calibrate.runner import Runner
     from infer_opt.calibrate.sample_set import SampleSet
 
 __all__ = ["verify_command"]
-
-_NAME = "artifact"
 
 
 def verify_command(
@@ -64,6 +63,7 @@ def verify_command(
     """
     from infer_opt import ir
     from infer_opt.calibrate.budget import Budget
+    from infer_opt.calibrate.expected import Expected
     from infer_opt.calibrate.runner import Runner
     from infer_opt.calibrate.samples import load_samples
 
@@ -77,8 +77,8 @@ def verify_command(
         model = ir.load(file)
         samples = load_samples(data or "random", compiled.input_specs(model), preprocess=preprocess, seed=seed)
         count = threads or compiled.threads
-        reference = Runner.of_file(file, f"`{source}`", threads=count)
-        errors = _errors(reference, compiled.runner(count), samples, ir.output_parts(model))
+        expected = Expected(Runner.of_file(file, f"`{source}`", threads=count), ir.recurrent_state(model))
+        errors = _errors(expected, compiled.runner(count), samples, ir.output_parts(model))
     # A range that real inputs gave says nothing of made-up ones, which may lie beyond it: only what is broken counts.
     judged = [error for error in errors if error.broken] if samples.source == "random" else errors
     faults = [*budget.collapses(judged), *budget.faults(errors, None), *budget.unchecked(errors)]
@@ -138,18 +138,17 @@ def _check_surgery(compiled: Compiled, script: Path | None) -> None:
 
 
 def _errors(
-    reference: Runner, candidate: Runner, samples: SampleSet, parts: Mapping[str, ir.Parts]
+    expected: Expected, candidate: Runner, samples: SampleSet, parts: Mapping[str, ir.Parts]
 ) -> list[OutputError]:
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.verification import compare
     from infer_opt.cli.progress import progress
 
-    missing = [name for name in reference.outputs if name not in candidate.outputs]
+    missing = [name for name in expected.runner.outputs if name not in candidate.outputs]
     if missing:
         raise BudgetError(f"{candidate.what} has no output `{missing[0]}`", "compile the model again")
     with Stages(progress())("verify", len(samples)) as advance:
-        found = compare(reference, {_NAME: candidate}, samples, samples.describe, parts=parts, advance=advance)
-    return found[_NAME]
+        return compare(expected, candidate, samples, samples.describe, parts=parts, advance=advance)
 
 
 def _table(

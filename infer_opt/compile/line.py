@@ -7,26 +7,30 @@ from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
 from infer_opt.calibrate.choice import choose
-from infer_opt.calibrate.feeding import Feeding, feeding
-from infer_opt.calibrate.judging import ORIGINAL, Built, judge
+from infer_opt.calibrate.evaluation import Evaluation
+from infer_opt.calibrate.feeding import Feeding, feeding, input_specs
+from infer_opt.calibrate.judging import ORIGINAL, Candidate, Contest, judge
+from infer_opt.calibrate.metrics import METRICS
 from infer_opt.calibrate.original import Original
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.progress import Progress, Silent, Stages
-from infer_opt.calibrate.runner import RunError
+from infer_opt.calibrate.verifying import verifying
+from infer_opt.compile.bench import Bench
+from infer_opt.compile.doubts import stand_ins, unverified_branches
 from infer_opt.compile.optimise import run_passes
 from infer_opt.compile.plans import plans
 from infer_opt.compile.record import Compiled, manifest_of, report_of
 from infer_opt.compile.request import Order, Request
+from infer_opt.errors import InputError
 from infer_opt.report import Report, write_manifest, write_page, write_report
 from infer_opt.report.publish import check_out, publish, staging
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.target import Target
 
 __all__ = ["compile_model"]
+
+_TIMED_BRANCHES = 8  # held-out samples whose mean time counts where samples take different ways through the model
 
 
 def compile_model(request: Request, progress: Progress | None = None) -> Report:
@@ -41,45 +45,50 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     source = _load(request, stages)
     target: Target = targets.create(request.profile)
     target.check(source, request.allowed_ops)  # before any work: what the device cannot run
-    samples = feeding(source, request.calib, request.preprocess, request.seed)
+    samples = feeding(source, request.calib, request.preprocess, request.seed, request.augment)
     original = _open_original(request, source, samples)
+    evaluation = _evaluation(request, original)
     unmeasured = "nothing was run here" if original.runner is None else target.timed_here()
     model, steps = run_passes(request, order, source, samples, original, stages)
-    unmeasured = unmeasured or _stand_ins(source, model)
+    unmeasured = unmeasured or stand_ins(source, model)
     planned = plans(request, order, target, model, samples, original, stages)
-    candidates = [(plan, model) for plan in planned.plans]
+    candidates = [Candidate(plan, model) for plan in planned.plans]
+    candidates += [Candidate(plan, model, searched=True) for plan in planned.searched]
     if order.free and unmeasured is None:
         # Graph passes may not pay either: the model as it came competes.
-        candidates.append((replace(float_plan(target.regions(source)), name=ORIGINAL), source))
+        candidates.append(Candidate(replace(float_plan(target.regions(source)), name=ORIGINAL), source))
+    contest = Contest(
+        original.runner,
+        verifying(samples, input_specs(source), request.seed),
+        ir.output_parts(source),
+        ir.recurrent_state(source),
+        None if order.int8 else request.budget,
+        timed=0 if unmeasured is not None else _TIMED_BRANCHES if ir.branches(source) else 1,
+        kinds=METRICS[request.metric],
+        evaluation=evaluation,
+    )
     with staging(request.out) as folder:
         threads = None if original.runner is None else request.thread_count
-        built = [_build(target, plan, graph, folder / plan.name, threads, stages) for plan, graph in candidates]
-        verdict = judge(
-            original.runner,
-            built,
-            samples,
-            ir.output_parts(source),
-            None if order.int8 else request.budget,
-            stages,
-            timed=unmeasured is None,
-        )
+        workshop = Bench(target, folder, threads)
+        verdict = judge(candidates, workshop, contest, stages)
         best, why = choose(verdict.judged, unmeasured)
         if best.latency is None:
             unmeasured = unmeasured or "it cannot be run here"
-        winner = next(item for item in built if item.plan.name == best.name)
+        winner = next(item for item in verdict.built if item.plan.name == best.name)
         done = Compiled(
             request,
             order,
             source,
             steps,
             samples,
+            contest.samples,
             verdict,
             planned,
-            {item.plan.name: item.plan for item in built},
+            {item.plan.name: item.plan for item in verdict.built},
             winner,
             why,
             unmeasured,
-            [*filter(None, [original.warning]), *planned.notes],
+            [*filter(None, [original.warning]), *planned.notes, *unverified_branches(winner, model, samples, threads)],
             stages.seconds,
         )
         report = report_of(done)
@@ -108,20 +117,10 @@ def _open_original(request: Request, source: ir.Model, samples: Feeding) -> Orig
     return Original.open(request.file, request.title, source, samples, request.thread_count)
 
 
-def _stand_ins(*models: ir.Model) -> str | None:
-    """Why latency says nothing where a reference stands for an operator that only the device has."""
-    names = {f"`{name}`" for model in models for name in ir.referenced_operators(model)}
-    return f"{', '.join(sorted(names))} ran as a reference, not as the device's kernel" if names else None
-
-
-def _build(target: Target, plan: Plan, model: ir.Model, folder: Path, threads: int | None, stages: Stages) -> Built:
-    """Write one candidate, and load it unless nothing is run here (no threads)."""
-    folder.mkdir()
-    with stages("emit"):
-        artifact = target.emit(model, plan, folder)
-    if threads is None:
-        return Built(plan, folder, artifact, None)
-    try:
-        return Built(plan, folder, artifact, target.run(folder, artifact, threads))
-    except RunError as error:
-        return Built(plan, folder, artifact, None, error.message)
+def _evaluation(request: Request, original: Original) -> Evaluation | None:
+    """The user's score, with the original's; before the work, since the function may be at fault."""
+    if request.evaluate is None:
+        return None
+    if original.runner is None:
+        raise InputError("--eval scores a model that runs here, and nothing is run", "leave --eval or --no-verify out")
+    return Evaluation.of(request.evaluate, original.runner)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from infer_opt import ir, profiles
 from infer_opt.calibrate.explaining import explained, lost
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.feeding import Feeding
     from infer_opt.calibrate.judging import Built, Verdict
     from infer_opt.calibrate.plan import Plan
+    from infer_opt.calibrate.verifying import Verifying
     from infer_opt.compile.plans import Planned
     from infer_opt.compile.request import Order, Request
     from infer_opt.passes import Step
@@ -48,6 +49,7 @@ class Compiled:
     source: ir.Model
     steps: Sequence[Step]
     samples: Feeding
+    verified_on: Verifying | None
     verdict: Verdict
     planned: Planned
     plans: Mapping[str, Plan]
@@ -86,7 +88,7 @@ def report_of(done: Compiled) -> Report:
         surgery=_surgery(request),
         original_bytes=sum(file.stat().st_size for file in ir.source_files(request.model)),
         artifact_bytes=best.bytes,
-        samples=done.samples.table(),
+        samples=_samples(done),
         checked=_checked(winner),
         unchecked=winner.artifact.unchecked,
         warnings=(*done.samples.warnings, *undone(done.steps), *done.notes),
@@ -104,11 +106,20 @@ def _told(done: Compiled) -> Plan:
     return explained(plan, integers, None if loser is None else lost(loser, done.best), done.planned.sensed)
 
 
+def _samples(done: Compiled) -> dict[str, Any]:
+    """What was read for which purpose; `verification` counts the held-out samples, `also_verified` others."""
+    on, audit = done.verified_on, done.planned.audit
+    also = 0 if on is None else len(on.samples) - on.held_out
+    changed = {} if on is None else {name: len(each) for name, each in on.changed.items()}
+    found = None if audit is None else audit.table()
+    return done.samples.table() | {"also_verified": also, "changed": changed, "audit": found}
+
+
 def _carried_out(order: Order, winner: Built) -> Pipeline:
     """The passes that made the winner: none of the original, no quantization of a float model."""
     if winner.plan.name == ORIGINAL:
         return Pipeline()
-    quantized = bool(winner.plan.at("int8"))
+    quantized = bool(winner.plan.lowered())
     return Pipeline(tuple(item for item in order.pipeline.passes if item.stage == "graph" or quantized))
 
 
@@ -131,7 +142,7 @@ def manifest_of(done: Compiled) -> Manifest:
 
 
 def _checked(winner: Built) -> str:
-    return "rules" if winner.runner is None else winner.artifact.checked
+    return winner.artifact.checked if winner.runs else "rules"
 
 
 def _surgery(request: Request) -> dict[str, str] | None:
@@ -141,9 +152,9 @@ def _surgery(request: Request) -> dict[str, str] | None:
 
 
 def _budget_faults(budget: Budget, best: Judged, unmeasured: str | None) -> Iterator[str]:
-    yield from budget.faults(best.errors, best.speedup)
-    yield from budget.collapses(best.errors)
-    yield from budget.unchecked(best.errors)
+    yield from budget.faults(best.errors, best.speedup, best.score)
+    yield from budget.collapses(best.errors, best.score)
+    yield from budget.unchecked(best.errors, best.score)
     if budget.min_speedup is not None and best.speedup is None:
         yield f"--min-speedup cannot be checked: latency was not measured: {unmeasured}"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from infer_opt import ir
 from infer_opt.calibrate.budget import Budget
+from infer_opt.calibrate.metrics import AUTO
 from infer_opt.errors import InputError
 from infer_opt.passes import Pipeline
 from infer_opt.passes.quantize import Quantize
@@ -14,6 +15,7 @@ from infer_opt.passes.quantize import Quantize
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from infer_opt.calibrate.augment import Augmentation
     from infer_opt.profiles import Profile
 
 __all__ = ["Order", "Precision", "Request"]
@@ -26,6 +28,7 @@ class Request:
     """What a user asks of one compile. Options mean what docs/cli.md says of them.
 
     Args:
+        augment: how calibration samples are changed besides.
         pipeline: None runs the profile's own.
         threads: None takes the profile's.
         surgery: the user's script that made `operated`.
@@ -33,6 +36,8 @@ class Request:
         allowed_ops: operators (`DOMAIN::OP`) that the device has, though the backend does not know them.
         strict: a graph pass that changes an output is an error, where it is undone otherwise.
         dry_run: do everything but write the folder.
+        metric: how outputs are compared: a key of `calibrate.metrics.METRICS`.
+        evaluate: `FILE.py:function` that scores a model, or None.
     """
 
     model: Path
@@ -40,6 +45,7 @@ class Request:
     out: Path
     calib: str | None = None
     preprocess: str | None = None
+    augment: tuple[Augmentation, ...] = ()
     pipeline: Pipeline | None = None
     precision: Precision = "auto"
     budget: Budget = field(default_factory=Budget)
@@ -54,6 +60,8 @@ class Request:
     strict: bool = False
     dry_run: bool = False
     dump_ir: Path | None = None
+    metric: str = AUTO
+    evaluate: str | None = None
 
     @property
     def file(self) -> Path:

@@ -39,7 +39,7 @@ def sense(request: Request, progress: Progress | None = None) -> tuple[Sensed, t
         ir.fix_input_shapes(source, request.shapes)
     target: Target = targets.create(request.profile)
     target.check(source, request.allowed_ops)
-    samples = feeding(source, request.calib, request.preprocess, request.seed).calibration
+    samples = feeding(source, request.calib, request.preprocess, request.seed, request.augment).calibration
     if samples is None:
         raise InputError("sensitivity is measured on samples", "pass --calib PATH")
     with stages("passes"):
@@ -61,7 +61,7 @@ def sense(request: Request, progress: Progress | None = None) -> tuple[Sensed, t
             seed=request.seed,
             advance=advance,
         )
-    plan = integer_plan(model, regions, found.sketches, order.quantize.ranges)
-    trial = Trial.of_samples(model, samples, request.thread_count)
+    plan = integer_plan(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
+    trial = Trial.of_samples(model, samples, request.thread_count, found.first_samples.values())
     sensed = sense_plan(target, model, plan, trial, stages)
     return sensed, pareto_front(target, model, sensed, trial, stages)

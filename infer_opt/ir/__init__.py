@@ -61,7 +61,9 @@ from infer_opt.ir.references import (
 )
 from infer_opt.ir.save import save, serialize
 from infer_opt.ir.schemas import latest_opset, operator_known
+from infer_opt.ir.scopes import Scope, branches, initializers, nodes, scopes
 from infer_opt.ir.shapes import dims, elements, numpy_dtype, proven_dims, rank
+from infer_opt.ir.state import recurrent_state
 from infer_opt.ir.surgery import operate, require_graphsurgeon
 from infer_opt.ir.text import text
 
@@ -86,6 +88,7 @@ __all__ = [
     "Peak",
     "Port",
     "Reference",
+    "Scope",
     "Shape",
     "Sparsity",
     "Stored",
@@ -98,6 +101,7 @@ __all__ = [
     "all_graphs",
     "array",
     "attribute",
+    "branches",
     "check_legal",
     "clone",
     "collection_paused",
@@ -115,6 +119,7 @@ __all__ = [
     "fix_input_shapes",
     "infer_shapes",
     "initializer_bytes",
+    "initializers",
     "inner_graphs",
     "interface",
     "interface_values",
@@ -123,6 +128,7 @@ __all__ = [
     "load",
     "make_node",
     "multiply_adds",
+    "nodes",
     "numpy_dtype",
     "operate",
     "operator_known",
@@ -132,6 +138,7 @@ __all__ = [
     "output_parts",
     "proven_dims",
     "rank",
+    "recurrent_state",
     "referenced_operators",
     "register_reference",
     "registered_references",
@@ -141,6 +148,7 @@ __all__ = [
     "require_graphsurgeon",
     "save",
     "scalar",
+    "scopes",
     "serialize",
     "set_origin",
     "shapes_known",

@@ -36,6 +36,7 @@ from infer_opt.passes.rewrites.linear.conv_chains import CONV_CHAIN_RULES
 from infer_opt.passes.rewrites.linear.einsum import EINSUM_RULES
 from infer_opt.passes.rewrites.linear.matrix_products import MATRIX_RULES
 from infer_opt.passes.rewrites.linear.padding import PADDING_RULES
+from infer_opt.passes.rewrites.linear.pools import POOL_RULES
 from infer_opt.passes.rewrites.linear.scales import SCALE_RULES
 from infer_opt.passes.rewrites.shapes.concats import flatten_concats, undo_splits
 from infer_opt.passes.rewrites.shapes.dynamic_shapes import settle_shapes
@@ -51,6 +52,7 @@ __all__ = ["FINAL_RULES", "RULES", "Fuse"]
 RULES = (
     *EINSUM_RULES,
     *PADDING_RULES,
+    *POOL_RULES,
     *FLATTENED_RULES,
     *SPACE_DEPTH_RULES,
     *CLIP_RULES,

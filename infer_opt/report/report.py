@@ -163,6 +163,7 @@ def _candidate(item: Judged, plan: Plan | None) -> dict[str, Any]:
         "bytes": item.bytes,
         "refused": item.refused,
         "failed": item.failed,
+        "score": None if item.score is None else asdict(item.score),
         "min_sqnr_db": min((round(error.sqnr, 2) for error in item.errors if error.floats), default=None),
         "p50_ms": None if latency is None else round(latency.p50_ms, 4),
         "speedup": None if latency is None else round(latency.ratio, 3),
@@ -179,8 +180,9 @@ def error_table(error: OutputError) -> dict[str, Any]:
         "largest_error": error.largest if math.isfinite(error.largest) else None,  # JSON has no infinity
         "unequal": error.unequal,
         "elements": error.elements,
-        "agreement": error.agreement,
-        "divergence_nats": None if error.agreement is None else error.divergence / error.rows,
+        "kind": error.kind.name if error.floats else "integers",
+        "judged": error.judged,
+        "drop": None if error.drop is None else round(error.drop, 6),
     }
 
 

@@ -31,18 +31,25 @@ class _NotOfferedError(Exception):
 
 
 def find_regions(model: ir.Model, dialect: Dialect, *, int8: bool) -> tuple[Region, ...]:
-    """The regions of the main graph, in order.
+    """The regions of every graph: those of the main graph first, in order, then those of each subgraph.
+
+    A branch of an If runs its nodes as the main graph does, and what it reads from outside is quantized for it too.
+    The body of a Loop or a Scan stays as it is: its values differ from turn to turn, and nothing watches them.
 
     Args:
         int8: whether the profile offers INT8 at all; without it every region stays at the original's precision.
     """
     finder = _Finder(dialect, int8=int8)
-    regions = [finder.region(node) for node in model.graph if node not in finder.absorbed]
-    return tuple(region for region in regions if region is not None)
+    return tuple(
+        replace(finder.region(node, scope), scope=scope.name)
+        for scope in ir.scopes(model)
+        for node in scope.graph
+        if node not in finder.absorbed
+    )
 
 
 class _Finder:
-    """Walks the graph in order and remembers which values are written in integers."""
+    """Walks the graphs in order, outer ones first, and remembers which values are written in integers."""
 
     def __init__(self, dialect: Dialect, *, int8: bool) -> None:
         self._dialect, self._int8 = dialect, int8
@@ -52,11 +59,11 @@ class _Finder:
         bits = None if dialect.weight_bits == 8 else dialect.weight_bits
         self._weight = Format(dialect.weight_dtype, symmetric=True, narrow=True, bits=bits)
 
-    def region(self, node: ir.Node) -> Region | None:
+    def region(self, node: ir.Node, scope: ir.Scope) -> Region:
         """The region a node starts."""
         activation = self._absorbed_by(node)
         try:
-            offer = self._offer(node)
+            offer = self._offer(node, scope)
         except _NotOfferedError as reason:
             return replace(_float_region([node]), reason=str(reason))
         nodes = [node] if activation is None else [node, activation]
@@ -78,9 +85,11 @@ class _Finder:
         )
         return replace(_float_region(nodes), schemes=(scheme,))
 
-    def _offer(self, node: ir.Node) -> _Offer:
+    def _offer(self, node: ir.Node, scope: ir.Scope) -> _Offer:
         if not self._int8:
             raise _NotOfferedError("the profile offers no INT8")
+        if looped := scope.looped():
+            raise _NotOfferedError(f"it runs in turns, inside `{looped.name}`, where nothing watches its values")
         if node.domain or not _is_float(node.outputs[0]):
             raise _NotOfferedError("not a float operator of ONNX")
         if node.op_type in self._dialect.same_scale_ops:

@@ -11,6 +11,7 @@ from infer_opt.calibrate.kernel_times import RegionTimes, region_times
 from infer_opt.calibrate.plan import Plan
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.targets.qdq import write_qdq
+from tests.targets.early_exit import EARLY_EXIT, samples, takes_early
 from tests.targets.networks import Network, for_any_host, int8_plan, normal, uniform_feeds
 
 X86 = for_any_host("x86-avx512-vnni")
@@ -25,7 +26,7 @@ NETWORK = Network(
 
 def timed(model: ir.Model, plan: Plan) -> RegionTimes:
     """What the plan's kernels take on one of the images."""
-    return region_times(model, plan, write_qdq(model, plan), next(iter(IMAGES)))
+    return region_times(model, plan, write_qdq(model, plan), list(IMAGES))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -44,3 +45,16 @@ def test_a_convolution_outweighs_a_sum(tmp_path: Path) -> None:
     model = NETWORK.load(tmp_path)
     found = timed(model, float_plan(int8_plan(model, X86, IMAGES).regions))
     assert found.regions["two"] > found.regions.get("sum", 0.0)
+
+
+def test_branches_have_the_mean_time_over_all_samples(tmp_path: Path) -> None:
+    """Also the branch that the first sample does not take; one that none takes has none."""
+    feeds = samples(2, 2)
+    model = EARLY_EXIT.load(tmp_path)
+    plan = int8_plan(model, X86, feeds)
+    written = write_qdq(model, plan)
+    both = region_times(model, plan, written, list(feeds))
+    assert {"trunk", "early_conv", "late_conv", "deeper"} <= both.regions.keys()
+    early = region_times(model, plan, written, [feed for feed in feeds if takes_early(feed)])
+    assert early.regions["early_conv"] > 0
+    assert not {"late_conv", "deeper"} & early.regions.keys()

@@ -263,3 +263,14 @@ def test_a_custom_operator_passes_only_by_name(infer_opt: Callable) -> None:
     assert report["checked"] == "rules"
     assert any("my.ops::Frob" in warning for warning in report["warnings"])
     assert infer_opt("compile", "custom.onnx", *TARGET, "--force", "--allow-op", "my.ops::Other").code == 1
+
+
+def test_augment_is_read(infer_opt: Callable) -> None:
+    """An unknown change is a fault of usage, with the nearest; no images to change is one of the model."""
+    unknown = infer_opt("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--augment", "noise,blurr")
+    assert (unknown.code, unknown.err) == (2, "error: --augment knows no `blurr`\nhint: pass `blur`\n")
+    small = infer_opt("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--augment", "noise")
+    assert (small.code, small.err.splitlines()[0]) == (
+        1,
+        "error: --augment changes images, and the model takes none; its inputs are `x`",
+    )

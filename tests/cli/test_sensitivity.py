@@ -72,3 +72,10 @@ def test_samples_are_needed(infer_opt: Callable) -> None:
     """Random inputs have no ranges that mean anything."""
     ran = infer_opt("sensitivity", "net.onnx", "--target", target_here())
     assert (ran.code, "--calib" in ran.err) == (2, True)
+
+
+def test_augment_is_read(infer_opt: Callable) -> None:
+    """As for compile; this net's images are of 8 pixels, too small for one."""
+    ran = infer_opt("sensitivity", "net.onnx", "--target", target_here(), "--calib", "calib.npz", "--augment", "blur")
+    assert ran.code == 1
+    assert "--augment changes images, and the model takes none" in ran.err

@@ -1,0 +1,29 @@
+"""Comparing outputs with the original's: accumulators that are fed sample by sample and hold a few numbers.
+
+What an output means decides how it is judged. `OutputError` holds one accumulator for each kind (class scores, shares,
+directions), sees which the original's output is, and judges by that one; what is none of them is judged by its noise.
+"""
+
+from infer_opt.calibrate.metrics.class_scores import ClassScores
+from infer_opt.calibrate.metrics.directions import Directions
+from infer_opt.calibrate.metrics.kind import Kind
+from infer_opt.calibrate.metrics.named import AUTO, METRICS, Kinds, auto_kinds
+from infer_opt.calibrate.metrics.numbers import Numbers
+from infer_opt.calibrate.metrics.output_error import OutputError
+from infer_opt.calibrate.metrics.powers import EXACT_DB, sqnr_db
+from infer_opt.calibrate.metrics.shares import Shares
+
+__all__ = [
+    "AUTO",
+    "EXACT_DB",
+    "METRICS",
+    "ClassScores",
+    "Directions",
+    "Kind",
+    "Kinds",
+    "Numbers",
+    "OutputError",
+    "Shares",
+    "auto_kinds",
+    "sqnr_db",
+]

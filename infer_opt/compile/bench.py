@@ -1,0 +1,41 @@
+"""Where candidates are made: each in a folder of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from infer_opt.calibrate.judging import Built, Candidate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from infer_opt.calibrate.runner import Runner
+    from infer_opt.calibrate.target import Target
+
+__all__ = ["Bench"]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A target, and the folder that its artifacts are written below; see `calibrate.judging.Workshop`.
+
+    Args:
+        threads: to load artifacts with, or None where nothing is to be run.
+    """
+
+    target: Target
+    folder: Path
+    threads: int | None
+
+    def build(self, candidate: Candidate) -> Built:
+        """Write the artifact into a folder of the plan's name."""
+        folder = self.folder / candidate.name
+        folder.mkdir()
+        return Built(candidate.plan, folder, self.target.emit(candidate.model, candidate.plan, folder))
+
+    def open(self, built: Built) -> Runner | None:
+        """Load it in this process."""
+        if self.threads is None:
+            return None
+        return self.target.run(built.folder, built.artifact, self.threads)
