@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,7 @@ def front_of(folder: Path, device: Profile) -> tuple[tuple[Point, ...], dict[str
     real = {}
     for point in front:
         lowered = plan.only([region for group in point.lowered for region in group.regions])
-        real[point.level] = {error.name: error.sqnr for error in held_out.errors(target.rehearse(model, lowered))}
+        real[point.words] = {error.name: error.sqnr for error in held_out.errors(target.rehearse(model, lowered))}
     return front, real
 
 
@@ -52,7 +53,7 @@ def front_of(folder: Path, device: Profile) -> tuple[tuple[Point, ...], dict[str
 def test_fewer_decibels_buy_time(tmp_path: Path, device: Profile) -> None:
     """From all in float on, each choice is worse than the one before, and faster; figures are there or not."""
     front, _ = front_of(tmp_path, device)
-    assert front[0].level == "all in float"
+    assert front[0].words == "all in float"
     assert front[0].lowered == ()
     assert set(front[0].sqnr.values()) == {200.0}
     assert len(front) > 1
@@ -70,14 +71,21 @@ def test_the_error_is_that_of_samples_that_took_no_part(tmp_path: Path) -> None:
     front, real = front_of(tmp_path, ARM)
     assert set(front[0].sqnr) == {"y", "y[0:64]", "y[64:128]"}
     for point in front:
-        assert point.sqnr == pytest.approx(real[point.level], abs=3.0)
+        assert point.sqnr == pytest.approx(real[point.words], abs=3.0)
 
 
 def test_what_another_choice_beats_in_both_is_left_out() -> None:
     """Slower and worse, as slow and worse, or as exact and slower."""
 
-    def point(level: str, decibels: float, gain: float) -> Point:
-        return Point(level, (Group((level,)),), {"y": decibels}, gain, None, None)
+    def point(name: str, decibels: float, gain: float) -> Point:
+        return Point(20.0, (Group((name,)),), {"y": decibels}, gain, None, None)
 
     made = [point("a", 50, 1), point("b", 40, 3), point("c", 39, 2), point("d", 30, 3), point("e", 40, 2.5)]
-    assert [kept.level for kept in _undominated(made)] == ["a", "b"]
+    assert [kept.lowered[0].name for kept in _undominated(made)] == ["a", "b"]
+
+
+def test_a_point_is_named_by_its_level() -> None:
+    """For people, and as the candidate that is built of it."""
+    points = [Point(level, (), {}, 0.0, None, None) for level in (math.inf, 32.0, -math.inf)]
+    assert [point.words for point in points] == ["all in float", "32 dB", "no limit"]
+    assert [point.name for point in points[1:]] == ["mixed-32db", "mixed"]
