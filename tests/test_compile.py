@@ -135,9 +135,12 @@ def closeness(work: Work, feed: Feed = FEED, network: Network = NETWORK) -> floa
 
 
 def test_auto_takes_the_fastest_that_is_right_enough(work: Work) -> None:
-    """Of FP32, INT8 and the original as it came; its numbers are those of the report."""
+    """Of FP32, INT8, mixes and the original as it came; its numbers are those of the report."""
     report = work.compile()
-    assert [item.name for item in report.candidates] == ["fp32", "int8", "original"]
+    names = [item.name for item in report.candidates]
+    assert names[:2] == ["fp32", "int8"]
+    assert all(name.startswith("mixed") for name in names[2:-1])
+    assert names[-1] == "original"
     assert all(item.refused is None for item in report.candidates)
     speedups = {item.name: item.latency.ratio for item in report.candidates if item.latency}
     assert speedups[report.chosen] * TIE >= max(speedups.values())
@@ -413,7 +416,7 @@ def test_a_speed_up_that_cannot_be_measured_is_a_fault(work: Work) -> None:
         ),
         (
             {"budget": Budget(max_drop=0.01)},
-            "--max-drop cannot be checked: no output with class scores was compared",
+            "--max-drop cannot be checked: no output of classes, shares or vectors was compared",
         ),
     ],
 )
@@ -453,7 +456,7 @@ def test_a_stated_error_budget_refuses_float_too_but_never_the_original(work: Wo
 
 def test_without_a_stated_limit_float_is_not_refused(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     """What graph passes may change is the business of their own check, not of the defaults for INT8."""
-    monkeypatch.setattr("infer_opt.calibrate.budget._LEAST_DB", 1000.0)
+    monkeypatch.setattr("infer_opt.calibrate.metrics.numbers._LEAST_DB", 1000.0)
     report = work.compile(calib=None)
     assert [item.refused for item in report.candidates] == [None, None]
 
@@ -530,7 +533,7 @@ def test_auto_does_not_take_a_detector_without_its_scores(work: Work, device: pr
     report = work.compile(profile=device, **saved(DETECTOR, work, image=normal(16, 1, 3, 8, 8)))
     assert report.chosen in {"fp32", "original"}
     int8 = next(item for item in report.candidates if item.name == "int8")
-    assert [(error.name, error.agreement) for error in int8.errors] == [("found", None)]
+    assert [(error.name, error.kind.name) for error in int8.errors] == [("found", "numbers")]
     assert int8.errors[0].sqnr > 30
     assert int8.refused is not None
     assert re.fullmatch(r"output `found` keeps -?\d+\.\d dB at axis 2, index [45], under 20 dB", int8.refused)

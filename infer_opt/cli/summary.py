@@ -61,7 +61,9 @@ def _errors(report: Report) -> Iterator[tuple[str, str]]:
         yield "error", "not measured: nothing was run"
         return
     kind = "random inputs" if report.samples["random"] else "held-out samples"
-    yield "error", f"on {report.samples['verification']} {kind}, against the original:"
+    also = report.samples["also_verified"]
+    others = f" and {also} that calibrated" if also else ""
+    yield "error", f"on {report.samples['verification']} {kind}{others}, against the original:"
     worst = sorted(errors, key=lambda error: error.sqnr)
     yield from (("error", error_text(error)) for error in worst[:_MOST_OUTPUTS])
     if len(worst) > _MOST_OUTPUTS:

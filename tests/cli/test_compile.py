@@ -47,7 +47,7 @@ def test_the_summary_says_what_was_measured(infer_opt: Callable) -> None:
     assert " the original (measured)" in ran.err.splitlines()[0]
     labels = [line.split()[0] for line in ran.err.splitlines()[1:] if line[2] != " "]
     assert labels == ["artifact", "why", "nodes", "regions", "latency", "size", "error"]
-    assert "on 8 held-out samples, against the original:" in ran.err
+    assert "on 8 held-out samples and 8 that calibrated, against the original:" in ran.err
     assert "`scores` SQNR " in ran.err
 
 
@@ -98,7 +98,7 @@ def test_a_limit_that_nothing_can_check_is_code_3(infer_opt: Callable) -> None:
     """Five numbers of any size are no class scores: nobody knows what their largest means."""
     ran = infer_opt("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--max-drop", "0.5")
     assert ran.code == 3
-    assert "--max-drop cannot be checked: no output with class scores was compared" in ran.err
+    assert "--max-drop cannot be checked: no output of classes, shares or vectors was compared" in ran.err
     assert Path(MADE, "manifest.json").is_file()
 
 
