@@ -34,6 +34,7 @@ def facts_of(table: Mapping[str, Any]) -> dict[str, Any]:
         "ranges": _ranges(table["ranges"][:_MOST_RANGES]),
         "precisions": _precisions(table["regions"]),
         "weakest": min((item["sqnr_db"] for item in table["outputs"] if item["sqnr_db"] is not None), default=None),
+        "scored": any(item["score"] is not None for item in table["candidates"]),
         "drops": any(item["drop"] is not None for item in table["outputs"]),
         "audit": table["samples"].get("audit"),
         "exact_db": EXACT_DB,
