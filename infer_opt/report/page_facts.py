@@ -96,22 +96,25 @@ def _plot(table: Mapping[str, Any], parts: Sequence[str]) -> str | None:
 
 
 def _built(table: Mapping[str, Any], *, timed: bool) -> list[Mark]:
-    """Candidates of the optimised graph, with the errors of held-out samples, and how much faster than all in float."""
-    lowered = {
-        entry["candidate"]: len(entry["groups"]) for entry in table["sensitivity"]["front"] if entry["candidate"]
-    }
+    """Candidates with integers, with the errors of held-out samples, and how much faster than all in float.
+
+    One that was refused before it was timed stands at the speed-up that was modelled for it.
+    """
+    points = {entry["candidate"]: entry for entry in table["sensitivity"]["front"] if entry["candidate"]}
     base = next((item["p50_ms"] for item in table["candidates"] if item["name"] == "fp32"), None)
     base = base or table["latency"].get("original_ms")
     found = []
     for item in table["candidates"]:
         errors = {error["name"]: error["sqnr_db"] for error in item["outputs"] if error["sqnr_db"] is not None}
         integers = any(precision.startswith("int") for precision in item["precisions"])
-        if not errors or not integers:
-            continue
-        if timed and base and item["p50_ms"]:
-            found.append(Mark(base / item["p50_ms"], errors, item["name"]))
-        elif not timed:
-            found.append(Mark(lowered.get(item["name"], len(table["sensitivity"]["groups"])), errors, item["name"]))
+        point = points.get(item["name"])
+        if timed:
+            measured = base / item["p50_ms"] if base and item["p50_ms"] else None
+            place = measured or (point and point["modelled_speedup"])
+        else:
+            place = len(point["groups"] if point else table["sensitivity"]["groups"])
+        if errors and integers and place:
+            found.append(Mark(place, errors, item["name"]))
     return found
 
 

@@ -144,16 +144,17 @@ def test_without_the_extra_only_the_page_is_missing(
     ]
 
 
-def test_int8_that_was_slower_says_so(infer_opt: Callable, fits: Callable) -> None:
-    """Where all stays in float, each region that INT8 was tried for says why, with both times or the refusal."""
-    options = ("--target", target_here(), "--calib", "calib.npz", "--json", "--out", "made")
-    table = infer_opt("compile", "net.onnx", *options).json
+def test_a_model_that_stayed_in_float_says_why_in_each_region(
+    infer_opt: Callable, fits: Callable, loud: tuple[str, str]
+) -> None:
+    """Why INT8 lost as a whole, and what that region would have cost; the candidate's own figures are kept."""
+    model, calib = loud
+    table = infer_opt("compile", model, "--target", target_here(), "--calib", calib, "--json", "--out", "made").json
     fits("report", table)
     integers = next(item for item in table["candidates"] if item["name"] == "int8")
-    reasons = {region["reason"] for region in table["regions"] if region["op_type"] in {"Conv", "Gemm"}}
-    if table["chosen"] == "int8":
-        assert reasons == {"legal in the dialect, ranges finite"}
-    elif integers["refused"]:
-        assert reasons == {f"INT8 wherever it is legal was refused: {integers['refused']}"}
-    else:
-        assert all(re.match(r"INT8 wherever it is legal takes .* ms \(measured, P50\)$", reason) for reason in reasons)
+    assert table["chosen"] in {"fp32", "original"}
+    [region] = table["regions"]
+    assert region["reason"].startswith(f"INT8 wherever it is legal was refused: {integers['refused']}; INT8 alone")
+    assert integers["outputs"][0]["sqnr_db"] < 20
+    shown = "".join(Elements(Path("made/report.html").read_text(encoding="utf-8")).texts)
+    assert "INT8 wherever it is legal was refused: " in shown

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from infer_opt.report.front_plot import Mark
 from infer_opt.report.html import _prose
-from infer_opt.report.page_facts import _layers, _parts, _ranges, _shared_reason, decibels, number, size
+from infer_opt.report.page_facts import _built, _layers, _parts, _ranges, _shared_reason, decibels, number, size
 
 
 def table(**changes: Any) -> dict[str, Any]:
@@ -54,6 +55,19 @@ def test_bars_span_what_was_seen_and_held() -> None:
     assert (row["seen"], row["held"]) == ((0.0, 100.0), (10.0, 40.0))
     [empty] = _ranges([{"value": "v", "minimum": 0.0, "maximum": 0.0, "low": 0.0, "high": 0.0}])
     assert empty["seen"] == (0.0, 0.0)
+
+
+def test_candidates_stand_where_they_were_measured() -> None:
+    """By P50 over that of all in float; one that was not timed where it was modelled, or by its groups."""
+    front = [{"candidate": "mixed-20db", "groups": ["a"], "modelled_speedup": 1.5, "sqnr_db": {"y": 22.0}}]
+    rows = [("fp32", "fp32", 6.0), ("int8", "int8", 2.0), ("mixed-20db", "int8", None)]
+    candidates = [
+        {"name": name, "precisions": {precision: 1}, "p50_ms": p50, "outputs": [{"name": "y", "sqnr_db": 21.0}]}
+        for name, precision, p50 in rows
+    ]
+    made = table(candidates=candidates, latency={}, sensitivity={"front": front, "groups": ["a", "b", "c"]})
+    assert _built(made, timed=True) == [Mark(3.0, {"y": 21.0}, "int8"), Mark(1.5, {"y": 21.0}, "mixed-20db")]
+    assert [(mark.x, mark.name) for mark in _built(made, timed=False)] == [(3, "int8"), (1, "mixed-20db")]
 
 
 @pytest.mark.parametrize(
