@@ -100,12 +100,13 @@ def _draw(axes: Any, front: Sequence[Mark], built: Sequence[Mark], part: str, in
 
 
 def _label(axes: Any, built: Sequence[Mark], parts: Sequence[str]) -> None:
-    """A candidate's name stands at its weakest part."""
-    for mark in built:
+    """A candidate's name stands at its weakest part, below and above in turns, so that neighbours do not touch."""
+    for index, mark in enumerate(sorted(built, key=lambda mark: mark.x)):
         values = [mark.y(part) for part in parts if part in mark.sqnr]
         if values:
+            offset, side = ((7, -4), "top") if index % 2 == 0 else ((7, 5), "bottom")
             axes.annotate(
-                mark.name, (mark.x, min(values)), xytext=(7, -4), textcoords="offset points", va="top", fontsize=10
+                mark.name, (mark.x, min(values)), xytext=offset, textcoords="offset points", va=side, fontsize=10
             )
 
 
