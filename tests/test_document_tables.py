@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 
 from infer_opt import profiles, targets
 from infer_opt.calibrate import augment, choice, drift, equality, front, instrument, judging, mixing, sketch, verifying
-from infer_opt.calibrate.metrics import class_scores, directions, numbers, shares
+from infer_opt.calibrate.metrics import METRICS, class_scores, directions, numbers, shares
 from infer_opt.calibrate.quantization import Format
 from infer_opt.passes.engine.registry import available
 from infer_opt.passes.rewrites.clean_up.no_ops import NO_OPS
@@ -164,3 +165,12 @@ def test_every_document_has_the_same_exit_codes(name: str) -> None:
 def test_limits_are_those_of_the_code(document: str, words: str) -> None:
     """A limit that is changed in the code is changed in the document too."""
     assert words in " ".join(text_of(document).split())
+
+
+@pytest.mark.parametrize("name", ["report", "verify"])
+def test_the_schemas_know_every_kind(name: str) -> None:
+    """Those that an output is told by, and those that `--metric` names."""
+    schema = json.loads(text_of(f"docs/schemas/{name}.schema.json"))
+    known = schema["properties"]["outputs"]["items"]["properties"]["kind"]["enum"]
+    kinds = {kind.name for make in METRICS.values() for kind in make()}
+    assert set(known) == {*kinds, numbers.Numbers.name, "integers"}

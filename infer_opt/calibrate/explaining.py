@@ -6,27 +6,32 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.metrics import sqnr_db
-from infer_opt.calibrate.plan import Choice
+from infer_opt.calibrate.plan import INT8, Choice
 
 if TYPE_CHECKING:
     from infer_opt.calibrate.choice import Judged
     from infer_opt.calibrate.grouping import Group
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.sensing import Sensed
+    from infer_opt.calibrate.sensitivity import Noise
 
 __all__ = ["explained", "lost", "price"]
 
 
 def price(sensed: Sensed, group: Group) -> str:
-    """What lowering a group alone costs at the outputs and saves, named by the original's node that it begins with."""
-    noise = next(each for each in sensed.sensitivity.noises if each.group == group)
-    signals = sensed.sensitivity.signals
+    """What lowering a group alone costs at the outputs and saves, each way, by the original's node it begins with."""
+    return "; ".join(_cost(sensed, noise) for noise in sensed.sensitivity.noises if noise.alternative.group == group)
+
+
+def _cost(sensed: Sensed, noise: Noise) -> str:
+    signals, way = sensed.sensitivity.signals, noise.alternative
     weakest = min(signals, key=lambda part: sqnr_db(signals[part], noise.powers[part]))
-    error = f"INT8 alone leaves {sqnr_db(signals[weakest], noise.powers[weakest]):.1f} dB at `{weakest}`"
-    first = next(region for region in sensed.plan.regions if region.name == group.name)
-    if len(group.regions) > 1:
-        error += f" (`{(*first.origin, first.name)[0]}` and what follows it, {len(group.regions)} kernels)"
-    times = sensed.seconds(group)
+    name = way.plan.replace(INT8, INT8.upper())
+    error = f"{name} alone leaves {sqnr_db(signals[weakest], noise.powers[weakest]):.1f} dB at `{weakest}`"
+    if len(way.regions) > 1:
+        first = next(region for region in sensed.plans[way.plan].regions if region.name == way.regions[0])
+        error += f" (`{(*first.origin, first.name)[0]}` and what follows it, {len(way.regions)} kernels)"
+    times = sensed.seconds(way)
     if times is None:
         return error
     before, change = 1e6 * times[0], 1e6 * (times[0] - times[1])
@@ -55,11 +60,8 @@ def explained(plan: Plan, integers: Plan, why: str | None, sensed: Sensed | None
         sensed: what each of its groups costs, or None where that was not measured.
     """
     lowered = {region.name: region for region, _ in integers.lowered()}
-    groups = (
-        {}
-        if sensed is None
-        else {name: each.group for each in sensed.sensitivity.noises for name in each.group.regions}
-    )
+    ways = () if sensed is None else sensed.alternatives
+    groups = {name: way.group for way in ways for name in way.group.regions}
     # The original as it came has kernels of its own: they meet those of the optimised graph in the original's nodes.
     by_node = {node: region.name for region in integers.regions for node in (*region.origin, region.name)}
     choices = dict(plan.choices)
@@ -67,7 +69,7 @@ def explained(plan: Plan, integers: Plan, why: str | None, sensed: Sensed | None
         name = next((by_node[node] for node in (region.name, *region.origin) if node in by_node), None)
         if name is None:
             continue
-        if name not in lowered:
+        if name not in lowered and name not in groups:
             words = [integers.choices[name].reason]
         else:
             costs = [price(sensed, groups[name])] if sensed is not None and name in groups else []

@@ -1,6 +1,6 @@
-"""The Pareto front of error and latency: the fastest choice of groups at each of a few errors, as it really errs.
+"""The Pareto front of error and latency: at each of a few errors the fastest choice of what to lower, and how.
 
-Which groups a plan lowers is decided by noises that add (`selection`). What the plan then costs is not added up but
+What a plan lowers is decided by noises that add (`selection`). What the plan then costs is not added up but
 rehearsed: the plan is run on many calibration samples with the kernels of this host. Sums over few samples mislead, the
 more so as a choice takes what looks quiet, where a part of the outputs has most of its power in few samples: of 48
 images, four held 62 % of the power of YOLOv8n's scores, and a choice that a sum over eight others gave 40 dB kept 23
@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from infer_opt import ir
 from infer_opt.calibrate.metrics import EXACT_DB
+from infer_opt.calibrate.plan import combined
 from infer_opt.calibrate.selection import Boundary, select
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from infer_opt.calibrate.grouping import Group
+    from infer_opt.calibrate.grouping import Alternative
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.sensing import Sensed
     from infer_opt.calibrate.sensitivity import Trial
@@ -37,12 +38,12 @@ _BOUNDARY_SECONDS = 8e-10
 
 @dataclass(frozen=True)
 class Point:
-    """One choice of groups.
+    """One choice of what to lower.
 
     Args:
         level: SQNR in dB that it was made to keep: infinite of all in float, minus infinite without a limit.
         lowered: in the order of the graph.
-        sqnr: in dB by part of the outputs, with these groups lowered together, on calibration samples.
+        sqnr: in dB by part of the outputs, with these lowered together, on calibration samples.
         gain: seconds that it saves, modelled from measured kernel times; where nothing was timed, a stand-in that
             only orders choices.
         seconds: of one run, modelled as the sum of measured kernel times, or None where nothing was timed.
@@ -50,7 +51,7 @@ class Point:
     """
 
     level: float
-    lowered: tuple[Group, ...]
+    lowered: tuple[Alternative, ...]
     sqnr: Mapping[str, float]
     gain: float
     seconds: float | None
@@ -70,7 +71,7 @@ class Point:
         """JSON-able form."""
         return {
             "level": self.words,
-            "groups": [group.name for group in self.lowered],
+            "groups": [way.group.name for way in self.lowered],
             "sqnr_db": {part: round(value, 2) for part, value in self.sqnr.items()},
             "modelled_ms": None if self.seconds is None else round(1e3 * self.seconds, 4),
             "modelled_speedup": None if self.speedup is None else round(self.speedup, 3),
@@ -97,7 +98,7 @@ def pareto_front(
         levels: SQNR in dB that every part has to keep by the prediction; None is no limit.
     """
     gains, boundaries = _gains(model, sensed), _boundaries(sensed)
-    chosen: dict[tuple[Group, ...], float] = {(): math.inf}
+    chosen: dict[tuple[Alternative, ...], float] = {(): math.inf}
     with stages("plan"):
         for level in sorted((-math.inf if level is None else level for level in levels), reverse=True):
             least = None if level == -math.inf else level
@@ -117,10 +118,11 @@ def _point(
     sensed: Sensed,
     trial: Trial,
     level: float,
-    lowered: tuple[Group, ...],
+    lowered: tuple[Alternative, ...],
     gain: float,
 ) -> Point:
-    plan = sensed.plan.only([region for group in lowered for region in group.regions])
+    of_region = {region: sensed.plans[way.plan] for way in lowered for region in way.regions}
+    plan = combined("rehearsed", list(sensed.plans.values()), of_region, {})
     errors = trial.errors(target.rehearse(model, plan)) if lowered else []
     silent = {part for part, signal in sensed.sensitivity.signals.items() if not signal > 0.0}
     found = {error.name: error.sqnr for error in errors if error.name not in silent}
@@ -140,35 +142,40 @@ def _undominated(points: Sequence[Point]) -> tuple[Point, ...]:
     return tuple(reversed(kept))
 
 
-def _gain(lowered: Sequence[Group], gains: Mapping[Group, float], boundaries: Sequence[Boundary]) -> float:
+def _gain(lowered: Sequence[Alternative], gains: Mapping[Alternative, float], boundaries: Sequence[Boundary]) -> float:
     crossed = sum(edge.seconds for edge in boundaries if (edge.before in lowered) != (edge.after in lowered))
-    return sum(gains[group] for group in lowered) - crossed
+    return sum(gains[way] for way in lowered) - crossed
 
 
-def _gains(model: ir.Model, sensed: Sensed) -> dict[Group, float]:
-    """Seconds that each group saves; where nothing was timed, the weights that it makes smaller stand for them."""
+def _gains(model: ir.Model, sensed: Sensed) -> dict[Alternative, float]:
+    """Seconds that each saves; where nothing was timed, the weights that it makes smaller stand for them."""
     constants = ir.initializers(model)
     held = {
-        name: sum(ir.elements(constants[site.value]) or 0 for site in scheme.weights)
-        for name, scheme in ((region.name, scheme) for region, scheme in sensed.plan.lowered())
+        (plan.name, region.name): sum(ir.elements(constants[site.value]) or 0 for site in scheme.weights)
+        for plan in sensed.plans.values()
+        for region, scheme in plan.lowered()
     }
-    gains: dict[Group, float] = {}
-    for noise in sensed.sensitivity.noises:
-        times = sensed.seconds(noise.group)
-        smaller = 1e-12 * (1 + sum(held[name] for name in noise.group.regions))
-        gains[noise.group] = smaller if times is None else times[0] - times[1]
+    gains: dict[Alternative, float] = {}
+    for way in sensed.alternatives:
+        times = sensed.seconds(way)
+        smaller = 1e-12 * (1 + sum(held[way.plan, name] for name in way.regions))
+        gains[way] = smaller if times is None else times[0] - times[1]
     return gains
 
 
 def _boundaries(sensed: Sensed) -> list[Boundary]:
     """None where nothing was timed: sizes of weights cannot be weighed against them."""
-    if sensed.times is None:
+    if sensed.in_float is None:
         return []
-    group_of = {name: noise.group for noise in sensed.sensitivity.noises for name in noise.group.regions}
-    makers = {value: group_of[region.name] for region, scheme in sensed.plan.lowered() for value in scheme.writes}
-    return [
-        Boundary(makers[value], group_of[region.name], _BOUNDARY_SECONDS * sensed.sizes.get(value, 0))
-        for region, scheme in sensed.plan.lowered()
-        for value in scheme.reads
-        if value in makers and makers[value] is not group_of[region.name]
-    ]
+    way_of = {(way.plan, name): way for way in sensed.alternatives for name in way.regions}
+    found = []
+    for plan in sensed.plans.values():
+        lowered = [(way_of[plan.name, region.name], scheme) for region, scheme in plan.lowered()]
+        makers = {value: way for way, scheme in lowered for value in scheme.writes}
+        found += [
+            Boundary(makers[value], way, _BOUNDARY_SECONDS * sensed.sizes.get(value, 0))
+            for way, scheme in lowered
+            for value in scheme.reads
+            if value in makers and makers[value] is not way
+        ]
+    return found

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["RegionTimes", "region_times"]
 
 _RUNS = 12
+_QUANTIZERS = ("_quantized_node", "_q")  # how quantizers are called after their value
 _SUFFIX = re.compile(r"(?:_nchwc|_token_\d+|_quant|_(?:de)?quantized(?:_node)?|_node|_d?q)$")
 
 
@@ -75,17 +76,22 @@ def _times(
 
 
 def _owners(model: ir.Model, plan: Plan) -> dict[str, str]:
-    """Region by the names of its nodes, of the values they make, and of those that it reads in integers."""
+    """Region by the names of its nodes, of the values they make, and of quantizers of what it reads in integers."""
     nodes = ir.nodes(model)
     owners: dict[str, str] = {}
     for region, scheme in plan.lowered():
         owners |= dict.fromkeys((value for value in scheme.reads if value not in owners), region.name)
+    # A value that is float where it is made is quantized for those who read it so, the first of them.
+    written = {value for _, scheme in plan.lowered() for value in scheme.writes}
+    quantizers = {
+        f"{value}{end}": name for value, name in owners.items() if value not in written for end in _QUANTIZERS
+    }
     for region in plan.regions:
         for name in region.nodes:
             owners |= dict.fromkeys((str(value.name) for value in nodes[name].outputs), region.name)
     for region in plan.regions:  # last: a node's own name counts before a value's
         owners |= dict.fromkeys(region.nodes, region.name)
-    return owners
+    return owners | quantizers
 
 
 def _owner(kernel: str, owners: Mapping[str, str]) -> str | None:

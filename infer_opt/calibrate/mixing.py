@@ -1,21 +1,20 @@
-"""Mixed plans: for a few errors, the fastest choice of groups that keeps them by the prediction."""
+"""Mixed plans: of the front, the fastest choices of what to lower, and how, that keep an error."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.explaining import price
 from infer_opt.calibrate.front import LEVELS
-from infer_opt.calibrate.plan import Choice
+from infer_opt.calibrate.plan import combined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from infer_opt.calibrate.budget import Budget
     from infer_opt.calibrate.front import Point
-    from infer_opt.calibrate.grouping import Group
+    from infer_opt.calibrate.grouping import Alternative
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.sensing import Sensed
 
@@ -30,32 +29,23 @@ def mixed_levels(budget: Budget) -> tuple[float | None, ...]:
 
 
 def mixed_plans(sensed: Sensed, front: Sequence[Point], budget: Budget) -> list[Plan]:
-    """Plans between all in float and all that may be lowered, the fastest first: of the front, what keeps the limit.
+    """Plans between all in float and all that may be lowered one way, the fastest first: what keeps the limit.
 
     Args:
         front: made for `mixed_levels`.
         budget: what the user stated; its SQNR is the error that a plan has to keep.
     """
-    every = {noise.group for noise in sensed.sensitivity.noises}
+    pure = {tuple(way for way in sensed.alternatives if way.plan == name) for name in sensed.plans}
     least = -math.inf if budget.min_sqnr is None else budget.min_sqnr
     return [
         _mixed(sensed, point.lowered, point.name)
         for point in reversed(front)
-        if point.weakest >= least and set(point.lowered) not in (set(), every)
+        if point.weakest >= least and point.lowered not in {(), *pure}
     ]
 
 
-def _mixed(sensed: Sensed, chosen: Sequence[Group], name: str) -> Plan:
-    """The plan with only these groups lowered, and in words what the others would have cost and gained."""
-    lowered = {region for group in chosen for region in group.regions}
-    reasons = {
-        region: Choice("fp32", price(sensed, noise.group))
-        for noise in sensed.sensitivity.noises
-        for region in noise.group.regions
-    }
-    plan = sensed.plan.only(lowered)
-    choices = {
-        region: reasons.get(region, sensed.plan.choices[region]) if region not in lowered else choice
-        for region, choice in plan.choices.items()
-    }
-    return replace(plan, name=name, choices=choices)
+def _mixed(sensed: Sensed, chosen: Sequence[Alternative], name: str) -> Plan:
+    """The plan of these alternatives, and in words what the others would have cost and gained."""
+    lowered = {region: sensed.plans[way.plan] for way in chosen for region in way.regions}
+    reasons = {region: price(sensed, way.group) for way in sensed.alternatives for region in way.group.regions}
+    return combined(name, list(sensed.plans.values()), lowered, reasons)

@@ -8,12 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from infer_opt import ir
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
+
+    import numpy as np
 
     from infer_opt.calibrate.quantization import Format, Quantization
 
-__all__ = ["Choice", "Plan", "Region", "Scheme", "WeightSite"]
+__all__ = ["DYNAMIC", "INT8", "Choice", "Plan", "Region", "Scheme", "WeightSite", "combined"]
+
+INT8 = "int8"  # static: the ranges of activations are those of the calibration samples
+DYNAMIC = "int8-dynamic"  # the range of what a kernel reads is found when it runs
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,8 @@ class WeightSite:
     Args:
         node: the node's name; index: which of its inputs.
         value: the constant's name.
-        axis: output-channel axis of the scales, None for one scale.
+        axis: output-channel axis of the scales in what the node reads, None for one scale.
+        transposed: the node reads the constant, a matrix, through a Transpose.
         bias, bias_scale_of: names of the constant bias and of the activation whose scale, times the weight's, has to
             hold that bias in int32; both None where the bias stays float.
     """
@@ -35,6 +43,12 @@ class WeightSite:
     format: Format
     bias: str | None = None
     bias_scale_of: str | None = None
+    transposed: bool = False
+
+    def array(self, initializers: Mapping[str, ir.Value]) -> np.ndarray:
+        """The constant as the node reads it."""
+        constant = ir.array(initializers[self.value])
+        return constant.T if self.transposed else constant
 
 
 @dataclass(frozen=True)
@@ -42,9 +56,10 @@ class Scheme:
     """One way to run a region at a lower precision than the original's.
 
     Args:
-        precision: `int8`, say.
+        precision: `INT8` or `DYNAMIC`, as reports call it.
         reads, writes: values that it reads and writes quantized.
-        activations: the format of those values.
+        activations: the format of those values. Where it is `DYNAMIC` there are none: the kernel reads and writes
+            float, and quantizes what it reads by itself, with one scale for the whole tensor.
         window: low and high end that an absorbed activation gives the output (None: no end).
         fixed_range: the range that the operator gives by definition (a Sigmoid), which needs no statistics.
         moves_data: it copies numbers, so what it writes needs no statistics of its own.
@@ -80,7 +95,7 @@ class Region:
         op_type: operator of the main node.
         own: the precision that the model has it in.
         schemes: how else it may run.
-        reason: why no lower precision is offered, or None.
+        reason: why INT8 is not offered, or None.
         scope: name of the subgraph it stands in (`ir.Scope`), None of the main graph.
     """
 
@@ -116,7 +131,7 @@ class Plan:
     """One candidate.
 
     Args:
-        name: for reports: `fp32`, `int8`.
+        name: for reports: `fp32`, `int8`; a plan that lowers all it may to one precision has the name of that.
         choices: for every region by name.
         activations: quantization of each value that is quantized.
         weights: quantization by node name and input index.
@@ -127,10 +142,6 @@ class Plan:
     choices: Mapping[str, Choice]
     activations: Mapping[str, Quantization] = field(default_factory=dict)
     weights: Mapping[tuple[str, int], Quantization] = field(default_factory=dict)
-
-    def at(self, precision: str) -> tuple[Region, ...]:
-        """The regions that run at a precision."""
-        return tuple(region for region in self.regions if self.choices[region.name].precision == precision)
 
     def only(self, names: Collection[str]) -> Plan:
         """The plan with every region but these at its own precision."""
@@ -144,3 +155,28 @@ class Plan:
         """The regions that run at another precision than their own, and how."""
         found = ((region, region.scheme(self.choices[region.name].precision)) for region in self.regions)
         return tuple((region, scheme) for region, scheme in found if scheme is not None)
+
+
+def combined(name: str, plans: Sequence[Plan], lowered: Mapping[str, Plan], reasons: Mapping[str, str]) -> Plan:
+    """A plan that lowers each region as one of several plans does, and leaves the others at their own precision.
+
+    Args:
+        plans: of the same regions, at least one.
+        lowered: which of them, for each region that is lowered.
+        reasons: why a region is not lowered that could be; those that could not keep the first plan's reason.
+    """
+    first = plans[0]
+    choices: dict[str, Choice] = {}
+    weights: dict[tuple[str, int], Quantization] = {}
+    for region in first.regions:
+        plan = lowered.get(region.name)
+        if plan is None:
+            why = reasons.get(region.name, first.choices[region.name].reason)
+            choices[region.name] = Choice(region.own, why)
+            continue
+        choices[region.name] = plan.choices[region.name]
+        scheme = region.scheme(plan.choices[region.name].precision)
+        sites = scheme.weights if scheme is not None else ()
+        weights |= {(site.node, site.index): plan.weights[site.node, site.index] for site in sites}
+    activations = {value: found for plan in reversed(plans) for value, found in plan.activations.items()}
+    return Plan(name, first.regions, choices, activations, weights)

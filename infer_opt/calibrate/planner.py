@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from infer_opt import ir
-from infer_opt.calibrate.plan import Choice, Plan
+from infer_opt.calibrate.plan import DYNAMIC, INT8, Choice, Plan
 from infer_opt.calibrate.quantization import from_range, from_weights
 from infer_opt.calibrate.sketch import Sketch
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.quantization import Format, Quantization
     from infer_opt.calibrate.ranges import RangeMethod
 
-__all__ = ["float_plan", "integer_plan", "watched_values"]
+__all__ = ["dynamic_plan", "float_plan", "integer_plan", "lowered_plans", "watched_values"]
 
 _BIAS_LIMIT = 2.0**30  # of an int32 bias: the other half is for the products that the kernel adds to it
 _LARGEST_CONSTANT = 1 << 22  # elements; a larger one is a weight, which has no activation range
@@ -35,12 +35,24 @@ def float_plan(regions: Sequence[Region]) -> Plan:
 
 
 def watched_values(model: ir.Model, regions: Iterable[Region]) -> list[str]:
-    """Values that need statistics: what INT8 regions read and write, less constants, copies and fixed ranges."""
-    schemes = [scheme for region in regions if (scheme := region.scheme("int8")) is not None]
+    """Values that need statistics: what kernels read and write in integers, less constants, copies and fixed ranges."""
+    schemes = [scheme for region in regions for scheme in region.schemes]
     known = {value for scheme in schemes if scheme.moves_data or scheme.fixed_range for value in scheme.writes}
     known |= ir.initializers(model).keys()
     wanted = (value for scheme in schemes for value in scheme.values)
     return [value for value in dict.fromkeys(wanted) if value not in known]
+
+
+def lowered_plans(
+    model: ir.Model,
+    regions: Sequence[Region],
+    sketches: Mapping[str, Sketch],
+    method: RangeMethod,
+    never_taken: Collection[str] = (),
+) -> list[Plan]:
+    """Every way to lower all that may be: `integer_plan`, and `dynamic_plan` where that lowers anything."""
+    dynamic = dynamic_plan(model, regions)
+    return [integer_plan(model, regions, sketches, method, never_taken), *([dynamic] if dynamic.lowered() else [])]
 
 
 def integer_plan(
@@ -60,12 +72,12 @@ def integer_plan(
     initializers = ir.initializers(model)
     constants = {name: _sketch_of_constant(value) for name, value in initializers.items() if ir.is_constant(value)}
     seen = [region for region in regions if region.scope not in never_taken]
-    offered = [scheme for region in seen if (scheme := region.scheme("int8")) is not None]
+    offered = [scheme for region in seen if (scheme := region.scheme(INT8)) is not None]
     ranges = _Ranges(initializers, offered, {**constants, **sketches}, method)
     choices: dict[str, Choice] = {}
     quantized: list[Scheme] = []
     for region in regions:
-        scheme = region.scheme("int8")
+        scheme = region.scheme(INT8)
         if scheme is not None and region.scope in never_taken:
             fault: str | None = f"never seen: no calibration sample takes `{region.scope}`"
         else:
@@ -73,7 +85,7 @@ def integer_plan(
         if scheme is None or fault is not None:
             choices[region.name] = Choice(region.own, str(fault))
         else:
-            choices[region.name] = Choice("int8", "legal in the dialect, ranges finite")
+            choices[region.name] = Choice(INT8, "legal in the dialect, ranges finite")
             quantized.append(scheme)
     activations = {
         value: ranges.quantization(value, scheme.activations) for scheme in quantized for value in scheme.values
@@ -83,13 +95,40 @@ def integer_plan(
         for scheme in quantized
         for site in scheme.weights
     }
-    return Plan("int8", tuple(regions), choices, activations, weights)
+    return Plan(INT8, tuple(regions), choices, activations, weights)
+
+
+def dynamic_plan(model: ir.Model, regions: Sequence[Region]) -> Plan:
+    """Every region that may find the range of what it reads at run time, and whose weights are finite, does so."""
+    initializers = ir.initializers(model)
+    choices: dict[str, Choice] = {}
+    weights: dict[tuple[str, int], Quantization] = {}
+    for region in regions:
+        scheme = region.scheme(DYNAMIC)
+        fault = (
+            "no INT8 kernel that finds ranges at run time" if scheme is None else _weight_fault(initializers, scheme)
+        )
+        if scheme is None or fault is not None:
+            choices[region.name] = Choice(region.own, str(fault))
+            continue
+        choices[region.name] = Choice(DYNAMIC, "range of what it reads found at run time, one for the whole batch")
+        weights |= {(site.node, site.index): _weight(initializers, site, {}) for site in scheme.weights}
+    return Plan(DYNAMIC, tuple(regions), choices, weights=weights)
+
+
+def _weight_fault(initializers: Mapping[str, ir.Value], scheme: Scheme) -> str | None:
+    """Why the weights of a region cannot be quantized, or None."""
+    for name in (name for site in scheme.weights for name in (site.value, site.bias) if name is not None):
+        # Where nothing watches what the kernel writes, no sketch tells of it.
+        if not np.isfinite(ir.array(initializers[name])).all():
+            return f"weight `{name}` holds NaN or infinite values"
+    return None
 
 
 def _weight(
     initializers: Mapping[str, ir.Value], site: WeightSite, activations: Mapping[str, Quantization]
 ) -> Quantization:
-    array = ir.array(initializers[site.value])
+    array = site.array(initializers)
     if site.bias is None or site.bias_scale_of is None:
         return from_weights(array, site.axis, site.format)
     bias = np.abs(ir.array(initializers[site.bias]).astype(np.float64)).reshape(-1)
@@ -156,10 +195,8 @@ class _Ranges:
 
     def fault(self, scheme: Scheme) -> str | None:
         """Why a region cannot be quantized after all, or None."""
-        for name in (name for site in scheme.weights for name in (site.value, site.bias) if name is not None):
-            # Where nothing watches what the kernel writes, no sketch tells of it.
-            if not np.isfinite(ir.array(self._initializers[name])).all():
-                return f"weight `{name}` holds NaN or infinite values"
+        if (reason := _weight_fault(self._initializers, scheme)) is not None:
+            return reason
         for value in scheme.values:
             seen = [sketch for name in self._group(value) if (sketch := self._sketches.get(name)) is not None]
             if any(sketch.nans or sketch.infinities for sketch in seen):

@@ -1,11 +1,13 @@
-"""Which groups to lower: the fastest choice whose predicted error stays inside a budget, exactly.
+"""Which groups to lower, and how: the fastest choice whose predicted error stays inside a budget, exactly.
 
 Noise powers add, and so do times, but for the boundaries: where of two groups that hand on a value only one is in
-integers, the value is quantized or dequantized in between. With x = 1 for a lowered group and y = 1 for a boundary,
+integers, the value is quantized or dequantized in between. With x = 1 for a chosen alternative (a group, lowered one
+way) and y = 1 for a boundary,
 
-    minimise    sum over groups (seconds lowered - seconds in float) x  +  sum over boundaries (seconds) y
-    subject to  y >= x_a - x_b,  y >= x_b - x_a       for the groups a and b on both sides
-                sum over groups (noise) x <= limit    for every part of the outputs
+    minimise    sum over alternatives (seconds lowered - seconds in float) x  +  sum over boundaries (seconds) y
+    subject to  sum over the alternatives of a group x <= 1              for every group that has several
+                y >= x_a - x_b,  y >= x_b - x_a       for the alternatives a and b on both sides
+                sum over alternatives (noise) x <= limit    for every part of the outputs
 
 which is a mixed-integer linear program.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,7 +28,7 @@ from scipy.sparse import lil_matrix
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from infer_opt.calibrate.grouping import Group
+    from infer_opt.calibrate.grouping import Alternative, Group
     from infer_opt.calibrate.sensitivity import Sensitivity
 
 __all__ = ["Boundary", "select"]
@@ -35,37 +38,43 @@ _SECONDS = 5.0  # for the search; a few hundred groups take some hundredths
 
 @dataclass(frozen=True)
 class Boundary:
-    """A value that one group hands on to another.
+    """A value that one group hands on to another, in integers where both are lowered so.
 
     Args:
+        before: the alternative that writes it in integers; after: the one that reads it so.
         seconds: what turning it from integers to float, or back, costs.
     """
 
-    before: Group
-    after: Group
+    before: Alternative
+    after: Alternative
     seconds: float
 
 
 def select(
-    sensitivity: Sensitivity, gains: Mapping[Group, float], boundaries: Sequence[Boundary], least_db: float | None
-) -> tuple[Group, ...]:
-    """The groups to lower.
+    sensitivity: Sensitivity,
+    gains: Mapping[Alternative, float],
+    boundaries: Sequence[Boundary],
+    least_db: float | None,
+) -> tuple[Alternative, ...]:
+    """The groups to lower, and how.
 
     Args:
-        gains: seconds that a group saves when it is lowered; negative where it loses.
+        gains: seconds that each alternative saves; negative where it loses.
         least_db: SQNR that every part of the outputs has to keep by the prediction, or None for no limit.
 
     Returns:
-        the fastest choice, in the order of the graph.
+        the fastest choice, in the order of the graph; at most one alternative of each group.
     """
-    groups = [noise.group for noise in sensitivity.noises]
-    place = {group: index for index, group in enumerate(groups)}
+    ways = [noise.alternative for noise in sensitivity.noises]
+    place = {way: index for index, way in enumerate(ways)}
     edges = [edge for edge in boundaries if edge.before in place and edge.after in place]
-    costs = np.array([-gains[group] for group in groups] + [edge.seconds for edge in edges])
-    constraints = [_crossed(edges, place, len(costs))] if edges else []
+    costs = np.array([-gains[way] for way in ways] + [edge.seconds for edge in edges])
+    constraints = [_one_way(place, len(costs))]
+    if edges:
+        constraints.append(_crossed(edges, place, len(costs)))
     if least_db is not None:
         constraints.append(_quiet(sensitivity, least_db, len(costs)))
-    integrality = np.array([1] * len(groups) + [0] * len(edges))
+    integrality = np.array([1] * len(ways) + [0] * len(edges))
     with _silent():
         found = milp(
             costs * _scale(costs),
@@ -76,7 +85,7 @@ def select(
         )
     if found.x is None:  # nothing lowered is always allowed: the solver ran out of time before it saw that
         return ()
-    return tuple(group for group, chosen in zip(groups, found.x, strict=False) if chosen > 0.5)
+    return tuple(way for way, chosen in zip(ways, found.x, strict=False) if chosen > 0.5)
 
 
 @contextmanager
@@ -100,7 +109,18 @@ def _scale(costs: np.ndarray) -> float:
     return 1.0 / largest if largest else 1.0
 
 
-def _crossed(edges: Sequence[Boundary], place: Mapping[Group, int], count: int) -> LinearConstraint:
+def _one_way(place: Mapping[Alternative, int], count: int) -> LinearConstraint:
+    """A row for each group: of its alternatives, one at most."""
+    rivals: dict[Group, list[int]] = defaultdict(list)
+    for way, index in place.items():
+        rivals[way.group].append(index)
+    rows = lil_matrix((len(rivals), count))
+    for row, indices in enumerate(rivals.values()):
+        rows[row, indices] = 1
+    return LinearConstraint(rows.tocsr(), -np.inf, 1)
+
+
+def _crossed(edges: Sequence[Boundary], place: Mapping[Alternative, int], count: int) -> LinearConstraint:
     """Twice a row for each boundary: x_a - x_b - y <= 0, and the other way round."""
     rows = lil_matrix((2 * len(edges), count))
     first = count - len(edges)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from infer_opt.calibrate.metrics import sqnr_db
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from infer_opt.calibrate.front import Point
     from infer_opt.calibrate.sensing import Sensed
@@ -19,28 +19,42 @@ __all__ = ["sensing_table"]
 def sensing_table(sensed: Sensed, front: Sequence[Point]) -> dict[str, Any]:
     """JSON-able form, the most costly group first."""
     sensitivity = sensed.sensitivity
-    regions = {region.name: region for region in sensed.plan.regions}
-    together = sensitivity.sqnr([noise.group for noise in sensitivity.noises])
-    weakest = min(together, key=lambda part: together[part])
+    first = next(iter(sensed.plans.values()))
+    regions = {region.name: region for region in first.regions}
+    together = {
+        name: sensitivity.sqnr([way for way in sensed.alternatives if way.plan == name])
+        for name, plan in sensed.plans.items()
+        if plan.lowered()
+    }
+    weakest = min(sensitivity.signals, key=lambda part: min(found[part] for found in together.values()), default="")
 
     def entry(noise: Noise) -> dict[str, Any]:
-        group = noise.group
+        way = noise.alternative
         alone = {part: sqnr_db(signal, noise.powers[part]) for part, signal in sensitivity.signals.items()}
-        times = sensed.seconds(group)
+        times = sensed.seconds(way)
         return {
-            "name": group.name,
-            "regions": list(group.regions),
-            "nodes": [name for region in group.regions for name in regions[region].origin],
-            "sqnr_db": {part: round(decibels, 2) for part, decibels in alone.items()},
+            "name": way.group.name,
+            "precision": way.plan,
+            "regions": list(way.regions),
+            "nodes": [name for region in way.regions for name in regions[region].origin],
+            "sqnr_db": _rounded(alone),
             "milliseconds": None if times is None else [round(1e3 * time, 5) for time in times],
         }
 
-    kept = [region for region in sensed.plan.regions if sensed.plan.choices[region.name].precision == region.own]
+    lowered = {name for way in sensed.alternatives for name in way.regions}
     return {
         "samples": sensed.samples,
         "groups": [entry(noise) for noise in sorted(sensitivity.noises, key=lambda noise: -noise.powers[weakest])],
-        "together_db": {part: round(decibels, 2) for part, decibels in together.items()},
+        "together_db": {name: _rounded(found) for name, found in together.items()},
         "front": [point.table() for point in front],
         "unmeasured": sensed.unmeasured,
-        "kept": [{"name": region.name, "reason": sensed.plan.choices[region.name].reason} for region in kept],
+        "kept": [
+            {"name": region.name, "reason": first.choices[region.name].reason}
+            for region in first.regions
+            if region.name not in lowered
+        ],
     }
+
+
+def _rounded(decibels: Mapping[str, float]) -> dict[str, float]:
+    return {part: round(value, 2) for part, value in decibels.items()}

@@ -1,7 +1,7 @@
-"""Sensitivity: the noise at the outputs that each group of regions makes when it alone runs at a lower precision.
+"""Sensitivity: the noise at the outputs that each group of regions makes when it alone is lowered, each way it may be.
 
-Noise powers of errors that know nothing of each other add. So one measurement for each group predicts the error of
-every choice of groups; the whole of YOLOv8n, 230 regions, by the sum of its parts to 1.3 dB.
+Noise powers of errors that know nothing of each other add. So one measurement for each way to
+lower a group predicts the error of every choice; the whole of YOLOv8n, 230 regions, by the sum of its parts to 1.3 dB.
 
 Each measurement runs the real kernels: a session of the graph as the backend would write it for that group alone. It
 shares its weights with all others, which makes it cheaper than one session with a switch before every value.
@@ -22,7 +22,7 @@ from infer_opt.calibrate.verification import Errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from infer_opt.calibrate.grouping import Group
+    from infer_opt.calibrate.grouping import Alternative
     from infer_opt.calibrate.metrics import OutputError
     from infer_opt.calibrate.sample_set import SampleSet
 
@@ -36,15 +36,15 @@ _MOST_BYTES = 128 << 20  # of feeds and outputs, which are kept: a candidate is 
 
 @dataclass(frozen=True)
 class Noise:
-    """What one group adds: noise power by part of the outputs, summed over all samples and elements."""
+    """What one lowered group adds: noise power by part of the outputs, summed over all samples and elements."""
 
-    group: Group
+    alternative: Alternative
     powers: Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """All groups.
+    """All groups, each way they may be lowered.
 
     Args:
         signals: power of each part of the outputs, summed like the noises.
@@ -53,9 +53,9 @@ class Sensitivity:
     signals: Mapping[str, float]
     noises: tuple[Noise, ...]
 
-    def sqnr(self, lowered: Collection[Group]) -> dict[str, float]:
-        """SQNR of each part in dB, as predicted for these groups together."""
-        chosen = [noise for noise in self.noises if noise.group in lowered]
+    def sqnr(self, lowered: Collection[Alternative]) -> dict[str, float]:
+        """SQNR of each part in dB, as predicted for these together."""
+        chosen = [noise for noise in self.noises if noise.alternative in lowered]
         return {
             part: sqnr_db(signal, sum(noise.powers[part] for noise in chosen)) for part, signal in self.signals.items()
         }
@@ -134,22 +134,22 @@ class Trial:
 
 def measure(
     trial: Trial,
-    groups: Sequence[Group],
-    alone: Callable[[Group], ir.Model],
+    ways: Sequence[Alternative],
+    alone: Callable[[Alternative], ir.Model],
     *,
     advance: Callable[[], None] = lambda: None,
 ) -> Sensitivity:
-    """Run every group alone at its lower precision.
+    """Run every group alone, each way it may be lowered.
 
     Args:
         alone: the model with one group lowered, as the backend writes it.
-        advance: called after each group.
+        advance: called after each.
     """
     signals: dict[str, float] = {}
     noises: list[Noise] = []
-    for group in groups:
-        errors = trial.errors(alone(group))
+    for way in ways:
+        errors = trial.errors(alone(way))
         signals = {error.name: error.signal for error in errors}
-        noises.append(Noise(group, {error.name: error.noise for error in errors}))
+        noises.append(Noise(way, {error.name: error.noise for error in errors}))
         advance()
     return Sensitivity(signals, tuple(noises))

@@ -48,7 +48,8 @@ def sensitivity_command(
     A part is what would be lowered together: a convolution or matrix product and what follows it in integers. The
     error of each output is measured on a few samples with the kernels of this host, most costly part first, and the
     error of all parts together is predicted from them: noise adds. Beside it, how long the part takes in float and at
-    INT8, where the latency of this host counts for the profile.
+    INT8, where the latency of this host counts for the profile. A part that can run at INT8 both ways, with ranges of
+    the samples (`int8`) and with ranges found at run time (`int8-dynamic`), has a line for each.
 
     Below it the Pareto front: of each error, the fastest choice of parts to lower, with the error of the whole choice
     on calibration samples and its latency, modelled from the measured kernel times. Nothing is written.
@@ -78,20 +79,25 @@ def sensitivity_command(
     if as_json:
         write_json(table)
         return
-    parts = list(table["together_db"])
+    parts = list(sensed.sensitivity.signals)
     rows = [
         (
             entry["name"],
+            entry["precision"],
             str(len(entry["regions"])),
             *(_decibels(entry["sqnr_db"][part]) for part in parts),
             *map(_microseconds, entry["milliseconds"] or ()),
         )
         for entry in table["groups"]
     ]
-    together = ("all together (predicted)", "", *(_decibels(table["together_db"][part]) for part in parts))
+    together = [
+        ("all together (predicted)", name, "", *(_decibels(found[part]) for part in parts))
+        for name, found in table["together_db"].items()
+    ]
     times = ("float us", "INT8 us") if table["unmeasured"] is None else ()
-    header = ("part", "regions", *parts, *times)
-    listing(header, [*rows, together + ("",) * len(times)], numbers=range(1, len(header)))
+    header = ("part", "precision", "regions", *parts, *times)
+    rows += [row + ("",) * len(times) for row in together]
+    listing(header, rows, numbers=range(2, len(header)))
     write("")
     _list_front(table)
     write("")
@@ -99,7 +105,7 @@ def sensitivity_command(
 
 
 def _list_front(table: dict[str, Any]) -> None:
-    parts = list(table["together_db"])
+    parts = list(next(iter(table["together_db"].values()), {}))
     timed = table["unmeasured"] is None
     rows = [
         (
@@ -121,7 +127,8 @@ def _notes(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
         "SQNR of calibration samples run with the whole choice"
         + ("" if table["unmeasured"] else "; latency modelled: measured kernel times, summed"),
     )
-    yield "parts", f"{len(table['groups'])}, of {sum(len(entry['regions']) for entry in table['groups'])} regions"
+    lowered = {name for entry in table["groups"] for name in entry["regions"]}
+    yield "parts", f"{len({entry['name'] for entry in table['groups']})}, of {len(lowered)} regions"
     reasons: dict[str, int] = {}
     for entry in table["kept"]:
         reasons[entry["reason"]] = reasons.get(entry["reason"], 0) + 1

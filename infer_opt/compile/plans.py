@@ -9,8 +9,8 @@ from infer_opt.calibrate.audit import Auditor
 from infer_opt.calibrate.feeding import input_specs
 from infer_opt.calibrate.front import pareto_front
 from infer_opt.calibrate.mixing import mixed_levels, mixed_plans
-from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
-from infer_opt.calibrate.sensing import sense_plan
+from infer_opt.calibrate.planner import float_plan, lowered_plans, watched_values
+from infer_opt.calibrate.sensing import sense_plans
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
 from infer_opt.calibrate.value_ranges import value_ranges
@@ -72,7 +72,7 @@ def plans(
         regions = target.regions(model)
         unchanged = float_plan(regions)
     _check_order(request, order, regions)
-    if not order.tries_int8 or not any("int8" in region.precisions for region in regions):
+    if not order.tries_int8 or not any(region.schemes for region in regions):
         return Planned([unchanged])
     if samples.calibration is None:
         return Planned([unchanged], notes=["INT8 was not tried: it needs samples (--calib)"])
@@ -93,8 +93,9 @@ def plans(
         )
     audit = None if auditor is None else auditor.audit
     with stages("plan"):
-        quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
-    ranges = value_ranges(quantized, found.sketches)
+        lowered = lowered_plans(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
+    integers = lowered[0]  # with the ranges of the samples
+    ranges = value_ranges(integers, found.sketches)
     notes = [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
     notes += [] if audit is None else audit.warnings()
     offered = {region.scope for region in regions if "int8" in region.precisions}
@@ -104,12 +105,12 @@ def plans(
         if branch in offered
     ]
     if order.int8:
-        return Planned([quantized], (), notes, audit, quantized, ranges)
+        return Planned([integers], (), notes, audit, integers, ranges)
     trial = Trial.of_samples(model, samples.calibration, request.thread_count, found.first_samples.values())
-    sensed = sense_plan(target, model, quantized, trial, stages)
+    sensed = sense_plans(target, model, lowered, trial, stages)
     front = pareto_front(target, model, sensed, trial, stages, mixed_levels(request.budget))
     mixed = mixed_plans(sensed, front, request.budget)
-    return Planned([unchanged, quantized], mixed, notes, audit, quantized, ranges, sensed, front)
+    return Planned([unchanged, *lowered], mixed, notes, audit, integers, ranges, sensed, front)
 
 
 def _check_order(request: Request, order: Order, regions: Sequence[Region]) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from infer_opt import ir, targets
 from infer_opt.calibrate.feeding import feeding
 from infer_opt.calibrate.front import pareto_front
-from infer_opt.calibrate.planner import integer_plan, watched_values
+from infer_opt.calibrate.planner import lowered_plans, watched_values
 from infer_opt.calibrate.progress import Silent, Stages
-from infer_opt.calibrate.sensing import sense_plan
+from infer_opt.calibrate.sensing import sense_plans
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
 from infer_opt.compile.optimise import legalized
@@ -61,7 +61,7 @@ def sense(request: Request, progress: Progress | None = None) -> tuple[Sensed, t
             seed=request.seed,
             advance=advance,
         )
-    plan = integer_plan(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
+    plans = lowered_plans(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
     trial = Trial.of_samples(model, samples, request.thread_count, found.first_samples.values())
-    sensed = sense_plan(target, model, plan, trial, stages)
+    sensed = sense_plans(target, model, plans, trial, stages)
     return sensed, pareto_front(target, model, sensed, trial, stages)

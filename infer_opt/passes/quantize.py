@@ -23,7 +23,8 @@ class Quantize(Pass):
     """INT8 for every region that the dialect of the target has kernels for.
 
     Ranges of activations come from the calibration samples by `method`: `minmax` (the extremes seen), `percentile`,
-    `entropy` (least Kullback-Leibler divergence, as TensorRT's calibrator) or `mse` (least squared error).
+    `entropy` (least Kullback-Leibler divergence, as TensorRT's calibrator) or `mse` (least squared error). Where
+    nothing is ordered, INT8 with ranges found at run time competes with that.
     """
 
     name: ClassVar[str] = "quantize"

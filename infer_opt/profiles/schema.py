@@ -84,6 +84,10 @@ class Dialect:
         tuple[str, ...],
         "ops that only move data: one scale and zero point before and after (Resize: mode nearest only)",
     ]
+    dynamic_ops: Annotated[
+        tuple[str, ...],
+        "ops with a constant weight whose INT8 kernel gains though it finds the range of what it reads at run time",
+    ] = ()
     concat_shares_scale: Annotated[bool, "whether all inputs and the output of a Concat need one scale"]
 
 

@@ -121,24 +121,25 @@ def _built(table: Mapping[str, Any], *, timed: bool) -> list[Mark]:
 def _layers(table: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every region, the longest in float first where that was measured, else in the order of the graph."""
     sensitivity = table["sensitivity"]
-    group_of: dict[str, Mapping[str, Any]] = {}
+    ways_of: dict[str, list[Mapping[str, Any]]] = {}
     times: Mapping[str, Sequence[float]] = {}
     if sensitivity is not None:
-        group_of = {name: group for group in sensitivity["groups"] for name in group["regions"]}
+        for way in sensitivity["groups"]:
+            for name in way["regions"]:
+                ways_of.setdefault(name, []).append(way)
         times = sensitivity["region_ms"] or {}
     rows = []
     for index, region in enumerate(table["regions"]):
-        group = group_of.get(region["name"])
-        alone = None if group is None else min(group["sqnr_db"].values(), default=None)
-        before, after = times.get(region["name"], (None, None))
+        ways = ways_of.get(region["name"], [])
+        measured = [1e3 * milliseconds for milliseconds in times.get(region["name"], ())]
         rows.append(
             region
             | {
                 "index": index,
-                "alone_db": alone,
-                "member": group is not None and group["name"] != region["name"],
-                "float_us": None if before is None else 1e3 * before,
-                "int8_us": None if after is None or group is None else 1e3 * after,
+                "alone_db": max((min(way["sqnr_db"].values()) for way in ways if way["sqnr_db"]), default=None),
+                "member": any(way["name"] != region["name"] for way in ways),
+                "float_us": measured[0] if measured else None,
+                "int8_us": measured[1] if len(measured) > 1 else None,
             }
         )
     return sorted(rows, key=lambda row: (-(row["float_us"] or 0.0), row["index"]))

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from infer_opt.calibrate.choice import Judged
     from infer_opt.calibrate.front import Point
-    from infer_opt.calibrate.kernel_times import RegionTimes
     from infer_opt.calibrate.metrics import OutputError
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.sensing import Sensed
@@ -128,12 +127,16 @@ class Report:
         if self.sensed is None:
             return None
         found = sensing_table(self.sensed, self.front)
-        built = {frozenset(region.name for region, _ in plan.lowered()): name for name, plan in self.plans.items()}
+        built = {frozenset(_lowered(plan)): name for name, plan in self.plans.items()}
         for entry, point in zip(found["front"], self.front, strict=True):
-            names = frozenset(region for group in point.lowered for region in group.regions)
-            entry["candidate"] = built.get(names) if names else None
-        times = self.sensed.times
-        found["region_ms"] = None if times is None else _region_times(*times)
+            ways = point.lowered
+            wanted = {
+                (region, self.sensed.plans[way.plan].choices[region].precision)
+                for way in ways
+                for region in way.regions
+            }
+            entry["candidate"] = built.get(frozenset(wanted)) if wanted else None
+        found["region_ms"] = _region_times(self.sensed)
         return found
 
     def _latency(self) -> dict[str, Any]:
@@ -149,10 +152,19 @@ class Report:
         }
 
 
-def _region_times(before: RegionTimes, after: RegionTimes) -> dict[str, list[float]]:
-    """Of every region that took time in float or with all in INT8 that is legal."""
-    names = dict.fromkeys((*before.regions, *after.regions))
-    return {name: [round(1e3 * each.regions.get(name, 0.0), 5) for each in (before, after)] for name in names}
+def _lowered(plan: Plan) -> list[tuple[str, str]]:
+    return [(region.name, plan.choices[region.name].precision) for region, _ in plan.lowered()]
+
+
+def _region_times(sensed: Sensed) -> dict[str, list[float]] | None:
+    """Of every region the time in float, and the shortest of those that it may be lowered to; without, only the one."""
+    if sensed.in_float is None:
+        return None
+    times = {name: [seconds] for name, seconds in sensed.in_float.regions.items()}
+    for name in dict.fromkeys(name for way in sensed.alternatives for name in way.regions):
+        ways = [sensed.lowered[way.plan].regions.get(name, 0.0) for way in sensed.alternatives if name in way.regions]
+        times[name] = [*times.get(name, [0.0]), min(ways)]
+    return {name: [round(1e3 * seconds, 5) for seconds in found] for name, found in times.items()}
 
 
 def _candidate(item: Judged, plan: Plan | None) -> dict[str, Any]:

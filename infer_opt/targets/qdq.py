@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infer_opt import ir
-from infer_opt.calibrate.quantization import Quantization
+from infer_opt.calibrate.plan import DYNAMIC
+from infer_opt.targets.weight_sites import drop_unread_weights, weight_array
 
 if TYPE_CHECKING:
     from infer_opt.calibrate.plan import Plan, Region, Scheme
+    from infer_opt.calibrate.quantization import Quantization
 
 __all__ = ["write_qdq"]
 
@@ -25,7 +27,8 @@ def write_qdq(model: ir.Model, plan: Plan) -> ir.Model:
     """A copy of `model` with the plan's quantizers, integer weights and biases, and without the float weights.
 
     A value that an INT8 region writes is read through its quantizer by everybody, so that the kernel can keep its
-    integers; one that only INT8 regions read quantized stays as it is for others.
+    integers; one that only INT8 regions read quantized stays as it is for others. Regions with
+    ranges found at run time are left to `write_dynamic`.
 
     A runtime sees one graph at a time. What a branch reads in integers is therefore dequantized inside the branch, and
     quantized there too unless the graph around it has it in integers already; integer weights stay where the float
@@ -33,14 +36,14 @@ def write_qdq(model: ir.Model, plan: Plan) -> ir.Model:
     """
     copy = ir.clone(model)
     writer = _Writer(copy, plan)
-    quantized = plan.lowered()
+    quantized = [(region, scheme) for region, scheme in plan.lowered() if scheme.precision != DYNAMIC]
     for _, scheme in quantized:
         writer.quantize_weights(scheme)
     for region, scheme in quantized:
         writer.quantize_reads(region, scheme)
     for region, scheme in quantized:
         writer.quantize_writes(region, scheme)
-    writer.drop_unread_weights()
+    drop_unread_weights(copy)
     copy.graph.sort()
     return copy
 
@@ -147,11 +150,11 @@ class _Writer:
         return self._parameters[name]
 
     def _stored(self, value: ir.Value, found: Quantization, reader: ir.Graph) -> ir.Value:
-        """A constant kept in integers; one that two nodes quantize alike is kept once."""
+        """A constant, or one read through a Transpose, kept in integers; what two nodes quantize alike is kept once."""
         name, home = str(value.name), _graph(value)
         if (name, found) not in self._integers:
             scale, zero = self._scale_and_zero(home, name, found)
-            integers = self._initializer(home, found.quantize(ir.array(value)), f"{name}_quantized")
+            integers = self._initializer(home, found.quantize(weight_array(value)), f"{name}_quantized")
             self._integers[name, found] = (integers, scale, zero)
         if (name, found, reader) not in self._weights:
             inputs = list(self._integers[name, found])
@@ -189,12 +192,6 @@ class _Writer:
         node.outputs[0].name = self._names.fresh(output)
         graph.append(node)
         return node.outputs[0]
-
-    def drop_unread_weights(self) -> None:
-        for graph in self._scopes:
-            for name, value in list(graph.initializers.items()):
-                if not value.uses() and not value.is_graph_output() and not value.is_graph_input():
-                    del graph.initializers[name]
 
 
 def _graph(item: ir.Node | ir.Value) -> ir.Graph:

@@ -12,12 +12,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from infer_opt import ir
-from infer_opt.calibrate.plan import Region, Scheme, WeightSite
+from infer_opt.calibrate.plan import INT8, Region, Scheme
 from infer_opt.calibrate.quantization import Format
+from infer_opt.targets.dynamic import dynamic_scheme
+from infer_opt.targets.weight_sites import constant_weight, is_channel_bias, weight_site
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from infer_opt.calibrate.plan import WeightSite
     from infer_opt.profiles import Dialect
 
 __all__ = ["find_regions"]
@@ -56,23 +59,24 @@ class _Finder:
         self._integer: set[ir.Value] = set()
         self.absorbed: set[ir.Node] = set()
         self._activation = Format(dialect.activation_dtype, dialect.activation_symmetric)
-        bits = None if dialect.weight_bits == 8 else dialect.weight_bits
-        self._weight = Format(dialect.weight_dtype, symmetric=True, narrow=True, bits=bits)
 
     def region(self, node: ir.Node, scope: ir.Scope) -> Region:
         """The region a node starts."""
         activation = self._absorbed_by(node)
+        in_main_graph = scope.name is None
+        dynamic = dynamic_scheme(node, self._dialect) if self._int8 and in_main_graph else None
+        others = () if dynamic is None else (dynamic,)
         try:
             offer = self._offer(node, scope)
         except _NotOfferedError as reason:
-            return replace(_float_region([node]), reason=str(reason))
+            return replace(_float_region([node]), schemes=others, reason=str(reason))
         nodes = [node] if activation is None else [node, activation]
         self.absorbed.update(nodes[1:])
         writes = [value for value in nodes[-1].outputs if value.uses() or value.is_graph_output()]
         if not offer.float_output:
             self._integer.update(writes)
         scheme = Scheme(
-            "int8",
+            INT8,
             self._activation,
             reads=_names(offer.reads),
             writes=() if offer.float_output else _names(writes),
@@ -83,7 +87,7 @@ class _Finder:
             shares_scale=node.op_type == "Concat" and self._dialect.concat_shares_scale,
             follows=node.op_type not in _COMPUTE,
         )
-        return replace(_float_region(nodes), schemes=(scheme,))
+        return replace(_float_region(nodes), schemes=(scheme, *others))
 
     def _offer(self, node: ir.Node, scope: ir.Scope) -> _Offer:
         if not self._int8:
@@ -129,27 +133,20 @@ class _Finder:
         if len(node.inputs) > 2 and ir.attribute(node, "alpha", 1.0) != 1.0:
             raise _NotOfferedError("Gemm scales its product (alpha), but not its bias")
         float_output = node.op_type in self._dialect.float_output_ops
-        if not ir.is_constant(right):
+        if constant_weight(right) is None:
             if node.op_type != "MatMul":
                 raise _NotOfferedError("its weight is not a constant")
             return _Offer((left, right), float_output=float_output)
         return _Offer((left,), (self._weight_site(node, left, right),), float_output=float_output)
 
     def _weight_site(self, node: ir.Node, left: ir.Value, weight: ir.Value) -> WeightSite:
-        axis = _channel_axis(node, ir.rank(weight)) if self._dialect.weight_per_channel else None
+        site = weight_site(node, weight, self._dialect)
         bias = node.inputs[2] if len(node.inputs) > 2 else None
-        if bias is not None and self._dialect.bias == "int32" and not _is_channel_bias(bias, node, weight):
+        if bias is None or self._dialect.bias != "int32":
+            return site
+        if not is_channel_bias(bias, node, weight):
             raise _NotOfferedError("its bias is not one constant number a channel")
-        integer_bias = bias is not None and self._dialect.bias == "int32"
-        return WeightSite(
-            node=str(node.name),
-            index=1,
-            value=str(weight.name),
-            axis=axis,
-            format=self._weight,
-            bias=str(bias.name) if integer_bias and bias is not None else None,
-            bias_scale_of=str(left.name) if integer_bias else None,
-        )
+        return replace(site, bias=str(bias.name), bias_scale_of=str(left.name))
 
     def _absorbed_by(self, node: ir.Node) -> ir.Node | None:
         """The activation that the kernel of `node` does on the way: the only reader of its only output."""
@@ -188,25 +185,6 @@ def _names(values: Iterable[ir.Value]) -> tuple[str, ...]:
 
 def _is_float(value: ir.Value | None) -> bool:
     return value is not None and value.dtype == ir.DataType.FLOAT
-
-
-def _is_channel_bias(bias: ir.Value, node: ir.Node, weight: ir.Value) -> bool:
-    if not ir.is_constant(bias) or ir.rank(bias) != 1:
-        return False
-    # Only Gemm broadcasts its bias: one number for all channels has the rank of a channel bias too.
-    return node.op_type != "Gemm" or ir.array(bias).size == ir.array(weight).shape[_channel_axis(node, 2) or 0]
-
-
-def _channel_axis(node: ir.Node, rank: int | None) -> int | None:
-    """Output-channel axis of a weight: Conv 0, ConvTranspose 1, Gemm by transB, MatMul the last of a matrix."""
-    if node.op_type == "Conv":
-        return 0
-    if node.op_type == "ConvTranspose":
-        # With groups, axis 1 counts the channels of one group only; one scale for all is the only exact form.
-        return 1 if ir.attribute(node, "group", 1) == 1 else None
-    if node.op_type == "Gemm":
-        return 0 if ir.attribute(node, "transB", 0) else 1
-    return 1 if rank == 2 else None
 
 
 def _window(activation: ir.Node | None) -> tuple[float | None, float | None]:

@@ -6,7 +6,7 @@ import pytest
 
 from infer_opt.calibrate.choice import Judged
 from infer_opt.calibrate.explaining import explained, lost, price
-from infer_opt.calibrate.grouping import Group
+from infer_opt.calibrate.grouping import Alternative, Group
 from infer_opt.calibrate.kernel_times import RegionTimes
 from infer_opt.calibrate.plan import Choice, Plan, Region, Scheme
 from infer_opt.calibrate.quantization import Format
@@ -25,13 +25,17 @@ INTEGERS = Plan(
     {"conv": Choice("int8", "legal"), "add": Choice("int8", "legal"), "soft": Choice("fp32", "no INT8 kernel")},
 )
 GROUP = Group(("conv", "add"))
-SENSITIVITY = Sensitivity({"boxes": 1e6, "scores": 10.0}, (Noise(GROUP, {"boxes": 1.0, "scores": 0.1}),))
+SENSITIVITY = Sensitivity(
+    {"boxes": 1e6, "scores": 10.0}, (Noise(Alternative(GROUP, "int8", GROUP.regions), {"boxes": 1.0, "scores": 0.1}),)
+)
 TIMES = (RegionTimes({"conv": 9e-5, "add": 1e-5}, 0.0), RegionTimes({"conv": 3e-5, "add": 1e-5}, 0.0))
 
 
 def sensed(times: tuple[RegionTimes, RegionTimes] | None = TIMES) -> Sensed:
     """One group of two kernels: 60 dB of boxes, 20 dB of scores, 60 us of 100."""
-    return Sensed(INTEGERS, SENSITIVITY, 8, times, None if times else "another CPU", {})
+    before, after = times or (None, None)
+    lowered = {} if after is None else {"int8": after}
+    return Sensed({"int8": INTEGERS}, SENSITIVITY, 8, before, lowered, None if times else "another CPU", {})
 
 
 def test_the_price_names_the_weakest_part_the_original_node_and_the_time() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from infer_opt import targets
 from infer_opt.calibrate.front import Point, _undominated, pareto_front
-from infer_opt.calibrate.grouping import Group
+from infer_opt.calibrate.grouping import Alternative, Group
 from infer_opt.calibrate.progress import Silent, Stages
-from infer_opt.calibrate.sensing import sense_plan
+from infer_opt.calibrate.sensing import sense_plans
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.profiles import Profile
 from tests.targets.networks import Network, int8_plan, normal, profile, uniform_feeds
@@ -39,12 +39,12 @@ def front_of(folder: Path, device: Profile) -> tuple[tuple[Point, ...], dict[str
     feeds = list(IMAGES)
     plan = int8_plan(model, device, IMAGES)
     trial = Trial.of(model, feeds[:18], Trial.of_samples(model, IMAGES, 1).parts)
-    sensed = sense_plan(target, model, plan, trial, stages)
+    sensed = sense_plans(target, model, [plan], trial, stages)
     front = pareto_front(target, model, sensed, trial, stages)
     held_out = Trial.of(model, feeds[18:], trial.parts)
     real = {}
     for point in front:
-        lowered = plan.only([region for group in point.lowered for region in group.regions])
+        lowered = plan.only([region for way in point.lowered for region in way.regions])
         real[point.words] = {error.name: error.sqnr for error in held_out.errors(target.rehearse(model, lowered))}
     return front, real
 
@@ -78,10 +78,10 @@ def test_what_another_choice_beats_in_both_is_left_out() -> None:
     """Slower and worse, as slow and worse, or as exact and slower."""
 
     def point(name: str, decibels: float, gain: float) -> Point:
-        return Point(20.0, (Group((name,)),), {"y": decibels}, gain, None, None)
+        return Point(20.0, (Alternative(Group((name,)), "int8", (name,)),), {"y": decibels}, gain, None, None)
 
     made = [point("a", 50, 1), point("b", 40, 3), point("c", 39, 2), point("d", 30, 3), point("e", 40, 2.5)]
-    assert [kept.lowered[0].name for kept in _undominated(made)] == ["a", "b"]
+    assert [kept.lowered[0].group.name for kept in _undominated(made)] == ["a", "b"]
 
 
 def test_a_point_is_named_by_its_level() -> None:

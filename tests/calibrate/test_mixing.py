@@ -13,11 +13,12 @@ from infer_opt.calibrate.budget import Budget
 from infer_opt.calibrate.front import LEVELS, pareto_front
 from infer_opt.calibrate.mixing import mixed_levels, mixed_plans
 from infer_opt.calibrate.plan import Plan
+from infer_opt.calibrate.planner import dynamic_plan
 from infer_opt.calibrate.progress import Silent, Stages
-from infer_opt.calibrate.sensing import Sensed, sense_plan
+from infer_opt.calibrate.sensing import Sensed, sense_plans
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.profiles import Profile
-from tests.targets.networks import Network, int8_plan, normal, profile, uniform_feeds
+from tests.targets.networks import Feeds, Network, int8_plan, normal, profile, uniform_feeds
 
 X86, ARM = profile("x86-avx512-vnni"), profile("arm-a78")
 IMAGES = uniform_feeds(6, {"x": (1, 64, 24, 24)})
@@ -36,7 +37,7 @@ def planned(folder: Path, device: Profile, budget: Budget) -> tuple[Sensed, Tria
     model = Network(TEXT, {**WEIGHTS, "even": EVEN}).load(folder)
     plan = int8_plan(model, device, IMAGES)
     trial, target, stages = Trial.of_samples(model, IMAGES, 1), targets.create(device), Stages(Silent())
-    found = sense_plan(target, model, plan, trial, stages)
+    found = sense_plans(target, model, [plan], trial, stages)
     front = pareto_front(target, model, found, trial, stages, mixed_levels(budget))
     return found, trial, mixed_plans(found, front, budget)
 
@@ -60,7 +61,7 @@ def test_where_everything_is_quiet_there_is_nothing_between(tmp_path: Path) -> N
     """Without times, every group gains; with errors that fit, all are lowered, and that plan is there already."""
     model = Network(TEXT, {**WEIGHTS, "even": EVEN}).load(tmp_path)
     trial, target, stages = Trial.of_samples(model, IMAGES, 1), targets.create(ARM), Stages(Silent())
-    found = sense_plan(target, model, int8_plan(model, ARM, IMAGES), trial, stages)
+    found = sense_plans(target, model, [int8_plan(model, ARM, IMAGES)], trial, stages)
     silent = replace(found, sensitivity=replace(found.sensitivity, signals={"y": 1e12}))
     front = pareto_front(target, model, silent, trial, stages)
     assert [len(point.lowered) for point in front] == [0, len(found.sensitivity.noises)]
@@ -85,3 +86,29 @@ def test_the_fastest_plan_comes_first(tmp_path: Path) -> None:
     assert [plan.name for plan in stated] == [
         plan.name for plan, decibels in zip(plans, kept, strict=True) if decibels >= limit
     ]
+
+
+def test_a_region_goes_the_way_that_its_error_allows(tmp_path: Path) -> None:
+    """Where one loud sample spoils the range of the others, the product finds its range itself; the rest has theirs."""
+    text = """net (float[4,64] x) => (float[] y) {
+        [one] a = MatMul(x, w) [act] b = Sigmoid(a) [turn] t = Transpose(b) [two] y = MatMul(b, t) }"""
+    model = Network(text, {"w": normal(64, 64, scale=0.2)}).load(tmp_path)
+    quiet = uniform_feeds(8, {"x": (4, 64)})
+    loud = Feeds([*quiet.feed, {"x": quiet.feed[0]["x"] * np.float32(100)}])
+    static = int8_plan(model, ARM, loud)
+    plans = [static, dynamic_plan(model, static.regions)]
+    trial = Trial.of_samples(model, quiet, 1)
+    found = sense_plans(targets.create(ARM), model, plans, trial, Stages(Silent()))
+    budget = Budget(min_sqnr=34)
+    front = pareto_front(targets.create(ARM), model, found, trial, Stages(Silent()), mixed_levels(budget))
+    plan, *_ = mixed_plans(found, front, budget)
+    assert {name: choice.precision for name, choice in plan.choices.items()} == {
+        "one": "int8-dynamic",
+        "act": "fp32",
+        "turn": "fp32",
+        "two": "int8",
+    }
+    [error] = trial.errors(targets.create(ARM).rehearse(model, plan))
+    assert error.sqnr > 34
+    [worse] = trial.errors(targets.create(ARM).rehearse(model, static))
+    assert worse.sqnr < 34

@@ -47,7 +47,7 @@ def test_the_summary_says_what_was_measured(infer_opt: Callable) -> None:
     assert " the original (measured)" in ran.err.splitlines()[0]
     labels = [line.split()[0] for line in ran.err.splitlines()[1:] if line[2] != " "]
     assert labels == ["artifact", "why", "nodes", "regions", "latency", "size", "error"]
-    assert "on 8 held-out samples and 8 that calibrated, against the original:" in ran.err
+    assert "on 8 held-out and 8 calibration samples, against the original:" in ran.err
     assert "`scores` SQNR " in ran.err
 
 
@@ -223,7 +223,7 @@ def test_bad_options(infer_opt: Callable, options: tuple[str, ...], code: int, s
 def test_explain_tells_what_did_not_happen(infer_opt: Callable) -> None:
     """Of all passes without a name, of one with its name; wherever the option stands."""
     options = ("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--precision", "int8", "--force")
-    fuse = "fuse{without=GroupNormalization+PRelu}:"  # as the profile has it
+    fuse = "fuse{without=GroupNormalization+PRelu,also=MatMul}:"  # as the profile has it
     everything = infer_opt(*options, "--explain").err.splitlines()
     assert {"simplify:", fuse, "precision of each region:"} <= set(everything)
     assert any("`conv` (Conv): " in line for line in everything)

@@ -23,7 +23,11 @@ def test_the_table(infer_opt: Callable, fits: Callable) -> None:
     }
     costs = [entry["sqnr_db"]["scores"] for entry in found["groups"]]
     assert costs == sorted(costs)
-    assert 15 < found["together_db"]["scores"] < costs[0]
+    assert 15 < found["together_db"]["int8"]["scores"] < costs[0]
+    assert {name for entry in found["groups"] if entry["precision"] == "int8-dynamic" for name in entry["nodes"]} == {
+        "head_gemm"
+    }
+    assert found["together_db"]["int8-dynamic"]["scores"] > found["together_db"]["int8"]["scores"]
     assert found["samples"] == 8
     assert found["unmeasured"] is None
     assert found["front"][0]["level"] == "all in float"

@@ -17,7 +17,11 @@ def table(**changes: Any) -> dict[str, Any]:
     front = [{"sqnr_db": {"y": 50.0, "y[0:4]": 55.0, "y[4:9]": 30.0}}]
     return {
         "regions": [{"name": name, "reason": "r", "precision": "fp32"} for name in ("a", "b", "c")],
-        "sensitivity": {"groups": groups, "front": front, "region_ms": {"a": [0.01, 0.02], "b": [0.05, 0.01]}},
+        "sensitivity": {
+            "groups": groups,
+            "front": front,
+            "region_ms": {"a": [0.01, 0.02], "b": [0.05, 0.01], "c": [0.001]},
+        },
         "outputs": [],
     } | changes
 
@@ -30,7 +34,7 @@ def test_layers_stand_by_their_time_in_float() -> None:
         ("a", 20.0, True),
         ("c", None, False),
     ]
-    assert (rows[0]["float_us"], rows[0]["int8_us"], rows[2]["float_us"]) == (50.0, 10.0, None)
+    assert (rows[0]["float_us"], rows[0]["int8_us"], rows[2]["float_us"]) == (50.0, 10.0, 1.0)
     assert [row["name"] for row in _layers(table(sensitivity=None))] == ["a", "b", "c"]
 
 

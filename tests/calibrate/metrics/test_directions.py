@@ -21,7 +21,7 @@ def directions_of(reference: np.ndarray, got: np.ndarray) -> Directions:
     return directions
 
 
-def vector(*first: float, size: int = 32) -> np.ndarray:
+def vector(*first: float, size: int = 64) -> np.ndarray:
     """A vector that starts like this and goes on with zeros."""
     return np.array([[*first, *[0.0] * (size - len(first))]], np.float32)
 
@@ -52,9 +52,9 @@ def test_one_vector_that_turned_is_refused() -> None:
 
 def test_positions_are_vectors_of_their_own() -> None:
     """[n, positions, size] are n x positions of them."""
-    reference, got = normal(2, 3, 40), normal(2, 3, 40, seed=1)
+    reference, got = normal(2, 3, 70), normal(2, 3, 70, seed=1)
     directions = directions_of(reference, got)
-    rows, others = reference.reshape(6, 40), got.reshape(6, 40)
+    rows, others = reference.reshape(6, 70), got.reshape(6, 70)
     cosines = (rows * others).sum(1) / np.linalg.norm(rows, axis=1) / np.linalg.norm(others, axis=1)
     assert directions.rows == 6
     assert directions.cosine == pytest.approx(cosines.mean(), rel=1e-5)
@@ -88,7 +88,7 @@ def test_embeddings_that_turned_a_little_are_not_refused() -> None:
 @pytest.mark.parametrize(
     "numbers",
     [
-        normal(4, 31),
+        normal(4, 63),
         np.abs(normal(4, 64)),
         -np.abs(normal(4, 64)),
         uniform(4, 64),
@@ -102,7 +102,7 @@ def test_embeddings_that_turned_a_little_are_not_refused() -> None:
     ids=["short", "above 0", "below 0", "shares", "zeros", "rank 1", "rank 4", "no rows", "one row above 0", "nan"],
 )
 def test_other_numbers_are_no_directions(numbers: np.ndarray) -> None:
-    """Vectors have rank 2 or 3, 32 entries or more, and both signs in each."""
+    """Vectors have rank 2 or 3, 64 entries or more, and both signs in each."""
     assert not directions_of(numbers, numbers).fits
 
 

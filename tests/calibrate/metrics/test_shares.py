@@ -32,7 +32,7 @@ def test_the_overlap_is_dices_coefficient(got: tuple[float, ...], overlap: float
     shares = shares_of(floats(1, 0, 0), floats(*got))
     assert shares.overlap == pytest.approx(overlap)
     assert shares.error == pytest.approx(1 - overlap)
-    assert (shares.f1, shares.drop) == (None, pytest.approx(1 - overlap))
+    assert (shares.f1, shares.drop) == (None, pytest.approx(1 - overlap, abs=1e-6))
     assert shares.words() == f"overlap {overlap:.3f}"
 
 
@@ -65,7 +65,7 @@ def test_a_drop_of_exactly_the_limit_is_the_limit() -> None:
         assert shares_of(mask(100, 1000), got).drop == lost / 100
 
 
-@pytest.mark.parametrize(("found", "words"), [(32, "has F1 0.000, under 0.95"), (20, "by 0.000, under 0.9")])
+@pytest.mark.parametrize(("found", "words"), [(32, "has F1 0.000, under 0.95"), (20, "by 0.000, under 0.95")])
 def test_a_detector_that_finds_nothing_is_refused(found: int, words: str) -> None:
     """Though it agrees with the original at 99 % of all places and more."""
     reference = mask(found, 3200) * np.float32(0.95)
@@ -90,10 +90,10 @@ def test_the_overlap_is_judged_beside_f1() -> None:
     """All over 0.5 still, and less of it: 2 x 0.6 / 1.6 = 0.75."""
     shares = shares_of(mask(40, 400), mask(40, 400) * np.float32(0.6))
     assert shares.f1 == 1.0
-    assert shares.refusal("mask") == "output `mask` overlaps the original's by 0.750, under 0.9"
+    assert shares.refusal("mask") == "output `mask` overlaps the original's by 0.750, under 0.95"
     assert shares.collapse("mask") is None
     assert shares.matters
-    assert not shares_of(mask(40, 400), mask(40, 400) * np.float32(0.9)).matters
+    assert not shares_of(mask(40, 400), mask(40, 400) * np.float32(0.95)).matters
 
 
 @pytest.mark.parametrize(
