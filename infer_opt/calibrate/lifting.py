@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.budget import Budget
+from infer_opt.calibrate.front import pareto_front
 from infer_opt.calibrate.metrics.numbers import COLLAPSE_DB
-from infer_opt.calibrate.mixing import mixed_plans
+from infer_opt.calibrate.mixing import mixed_levels, mixed_plans
 from infer_opt.calibrate.sensing import sense_plans
 
 if TYPE_CHECKING:
@@ -68,8 +69,10 @@ def lifted(
     if not faults:
         return plan, []
     sensed = sense_plans(target, model, [plan], trial, stages)
+    limit = Budget(min_sqnr=COLLAPSE_DB)
+    front = pareto_front(target, model, sensed, trial, stages, mixed_levels(limit))
     with stages("plan"):
-        parts = mixed_plans(model, sensed, Budget(min_sqnr=COLLAPSE_DB))
+        parts = mixed_plans(sensed, front, limit)
         kept = next((part for part in parts if not collapses(part)), None)
     if kept is None:
         return plan, []

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from infer_opt.calibrate.audit import Auditor
 from infer_opt.calibrate.feeding import input_specs
+from infer_opt.calibrate.front import pareto_front
 from infer_opt.calibrate.half import half_values, half_verdicts, with_half
 from infer_opt.calibrate.lifting import Lifting, lifted
 from infer_opt.calibrate.metrics.named import METRICS
-from infer_opt.calibrate.mixing import mixed_plans
+from infer_opt.calibrate.mixing import mixed_levels, mixed_plans
 from infer_opt.calibrate.plan import DYNAMIC, INT8
 from infer_opt.calibrate.planner import float_plan, lowered_plans, watched_values
 from infer_opt.calibrate.sensing import sense_plans
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
+from infer_opt.calibrate.value_ranges import value_ranges
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,11 +27,14 @@ if TYPE_CHECKING:
     from infer_opt import ir
     from infer_opt.calibrate.feeding import Feeding
     from infer_opt.calibrate.findings import Audit
+    from infer_opt.calibrate.front import Point
     from infer_opt.calibrate.original import Original
     from infer_opt.calibrate.plan import Choice, Plan, Region
     from infer_opt.calibrate.progress import Stages
+    from infer_opt.calibrate.sensing import Sensed
     from infer_opt.calibrate.statistics import Statistics
     from infer_opt.calibrate.target import Target
+    from infer_opt.calibrate.value_ranges import ValueRange
     from infer_opt.compile.request import Order, Request
 
 __all__ = ["Planned", "plans"]
@@ -43,12 +48,20 @@ class Planned(NamedTuple):
         searched: more, the fastest first by the prediction; they are built until enough are right.
         notes: what a user should know of those that are missing, and of the samples.
         audit: of the calibration samples, where there was a calibration on real ones.
+        integers: the plan with all in INT8 that is legal, or None where INT8 was not tried.
+        ranges: of the values that it quantizes.
+        sensed: what each of its groups costs, or None where nothing was chosen by it.
+        front: the choices between, of error and latency.
     """
 
     plans: Sequence[Plan]
     searched: Sequence[Plan] = ()
     notes: Sequence[str] = ()
     audit: Audit | None = None
+    integers: Plan | None = None
+    ranges: tuple[ValueRange, ...] = ()
+    sensed: Sensed | None = None
+    front: tuple[Point, ...] = ()
 
 
 def plans(
@@ -95,15 +108,16 @@ def plans(
         notes.append(f"INT8 was not tried: {_commonest_reason(lowered[0])}")
         return Planned(candidates, notes=notes, audit=audit)
     trial = Trial.of_samples(model, samples.calibration, request.thread_count, found.first_samples.values())
+    ranges = value_ranges(lowered[0], found.sketches)
     if order.int8:
         proof = Trial.of_samples(model, samples.held_out or samples.calibration, request.thread_count)
         lifting = Lifting(request.budget, METRICS[request.metric], finished, proof)
         kept, lifts = lifted(target, model, lowered[0], trial, lifting, stages)
-        return Planned([finished(kept)], notes=notes + lifts, audit=audit)
+        return Planned([finished(kept)], (), notes + lifts, audit, lowered[0], ranges)
     sensed = sense_plans(target, model, lowered, trial, stages)
-    with stages("plan"):
-        mixed = mixed_plans(model, sensed, request.budget)
-    return Planned([*candidates, *map(finished, lowered)], [finished(plan) for plan in mixed], notes, audit)
+    front = pareto_front(target, model, sensed, trial, stages, mixed_levels(request.budget))
+    mixed = [finished(plan) for plan in mixed_plans(sensed, front, request.budget)]
+    return Planned([*candidates, *map(finished, lowered)], mixed, notes, audit, lowered[0], ranges, sensed, front)
 
 
 def _as_it_is(plan: Plan) -> Plan:
