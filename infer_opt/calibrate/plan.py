@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    import numpy as np
+
     from infer_opt.calibrate.quantization import Format, Quantization
 
-__all__ = ["Choice", "Plan", "Region", "Scheme", "WeightSite"]
+__all__ = ["Choice", "Plan", "Region", "Repair", "Scheme", "WeightSite"]
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,8 @@ class WeightSite:
         node: the node's name; index: which of its inputs.
         value: the constant's name.
         axis: output-channel axis of the scales, None for one scale.
-        bias, bias_scale_of: names of the constant bias and of the activation whose scale, times the weight's, has to
-            hold that bias in int32; both None where the bias stays float.
+        bias: name of the constant bias that is kept in int32; None where there is none, or it stays float.
+        bias_scale_of: the activation whose scale, times the weight's, an int32 bias has; None where it stays float.
     """
 
     node: str
@@ -110,6 +112,24 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Repair:
+    """A change that lowered the noise measured at the outputs.
+
+    Args:
+        what: in a few words.
+        regions: where, by name.
+        before, after: SQNR in dB of the weakest part of the outputs, under the conditions that `measured` tells.
+        measured: how.
+    """
+
+    what: str
+    regions: tuple[str, ...]
+    before: float
+    after: float
+    measured: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """One candidate.
 
@@ -118,6 +138,9 @@ class Plan:
         choices: for every region by name.
         activations: quantization of each value that is quantized.
         weights: quantization by node name and input index.
+        levels: likewise, the integers of weights that are not simply rounded to the nearest.
+        biases: by node name, what is added to the bias: a number for each output channel, float64.
+        repairs: what was changed to lower the noise, and what came of it.
     """
 
     name: str
@@ -125,6 +148,9 @@ class Plan:
     choices: Mapping[str, Choice]
     activations: Mapping[str, Quantization] = field(default_factory=dict)
     weights: Mapping[tuple[str, int], Quantization] = field(default_factory=dict)
+    levels: Mapping[tuple[str, int], np.ndarray] = field(default_factory=dict)
+    biases: Mapping[str, np.ndarray] = field(default_factory=dict)
+    repairs: tuple[Repair, ...] = ()
 
     def at(self, precision: str) -> tuple[Region, ...]:
         """The regions that run at a precision."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from infer_opt import ir
 from infer_opt.calibrate.quantization import Quantization
+from infer_opt.calibrate.repairs import with_constants
 
 if TYPE_CHECKING:
     from infer_opt.calibrate.plan import Plan, Region, Scheme
@@ -27,7 +28,7 @@ def write_qdq(model: ir.Model, plan: Plan) -> ir.Model:
     A value that an INT8 region writes is read through its quantizer by everybody, so that the kernel can keep its
     integers; one that only INT8 regions read quantized stays as it is for others.
     """
-    copy = ir.clone(model)
+    copy = with_constants(model, plan)
     writer = _Writer(copy, plan)
     quantized = plan.lowered()
     for _, scheme in quantized:
@@ -59,9 +60,10 @@ class _Writer:
             weight = node.inputs[site.index]
             assert weight is not None  # noqa: S101 - a site is an input that is there
             node.replace_input_with(site.index, self._stored(weight, found))
-            if site.bias is not None and site.bias_scale_of is not None:
+            bias = node.inputs[_BIAS] if len(node.inputs) > _BIAS else None
+            if bias is not None and site.bias_scale_of is not None:
                 left = self._plan.activations[site.bias_scale_of]
-                node.replace_input_with(_BIAS, self._integer_bias(self._graph.initializers[site.bias], left, found))
+                node.replace_input_with(_BIAS, self._integer_bias(bias, left, found))
 
     def quantize_reads(self, region: Region, scheme: Scheme) -> None:
         reads = set(scheme.reads)

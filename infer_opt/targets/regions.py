@@ -139,7 +139,7 @@ class _Finder:
             axis=axis,
             format=self._weight,
             bias=str(bias.name) if integer_bias and bias is not None else None,
-            bias_scale_of=str(left.name) if integer_bias else None,
+            bias_scale_of=str(left.name) if self._dialect.bias == "int32" else None,
         )
 
     def _absorbed_by(self, node: ir.Node) -> ir.Node | None:
