@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.mixing import mixed_plans
-from infer_opt.calibrate.planner import float_plan, integer_plan, watched_values
+from infer_opt.calibrate.planner import ValueRanges, float_plan, integer_plan, watched_values
+from infer_opt.calibrate.repairs import choose_ranges, repair_weights
 from infer_opt.calibrate.sensing import sense_plan
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
@@ -58,10 +59,18 @@ def plans(
     with stages("plan"):
         quantized = integer_plan(model, regions, found.sketches, order.quantize.ranges)
     notes = [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
+    trial = Trial.of_samples(model, samples.calibration, request.thread_count)
+    with stages("repair"):
+        quantized = repair_weights(model, quantized, samples.calibration, trial, request.seed)
+    if order.int8 and not order.quantize.searches_ranges:
+        return [(quantized, False)], notes
+    sensed = sense_plan(target, model, quantized, trial, stages)
+    if order.quantize.searches_ranges:
+        ranges = ValueRanges.of(model, regions, found.sketches, order.quantize.ranges)
+        sensed = choose_ranges(target, model, sensed, ranges, trial, stages)
+    quantized = sensed.plan
     if order.int8:
         return [(quantized, False)], notes
-    trial = Trial.of_samples(model, samples.calibration, request.thread_count)
-    sensed = sense_plan(target, model, quantized, trial, stages)
     with stages("plan"):
         mixed = mixed_plans(model, sensed, request.budget)
     return [(unchanged, False), (quantized, False), *((plan, True) for plan in mixed)], notes

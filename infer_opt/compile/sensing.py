@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
 from infer_opt.calibrate.feeding import feeding
-from infer_opt.calibrate.planner import integer_plan, watched_values
+from infer_opt.calibrate.planner import ValueRanges, integer_plan, watched_values
 from infer_opt.calibrate.progress import Silent, Stages
+from infer_opt.calibrate.repairs import choose_ranges, repair_weights
 from infer_opt.calibrate.sensing import sense_plan
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
@@ -59,5 +60,12 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
             seed=request.seed,
             advance=advance,
         )
+    trial = Trial.of_samples(model, samples, request.thread_count)
     plan = integer_plan(model, regions, found.sketches, order.quantize.ranges)
-    return sense_plan(target, model, plan, Trial.of_samples(model, samples, request.thread_count), stages)
+    with stages("repair"):
+        plan = repair_weights(model, plan, samples, trial, request.seed)
+    sensed = sense_plan(target, model, plan, trial, stages)
+    if not order.quantize.searches_ranges:
+        return sensed
+    ranges = ValueRanges.of(model, regions, found.sketches, order.quantize.ranges)
+    return choose_ranges(target, model, sensed, ranges, trial, stages)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from infer_opt.calibrate.choice import Judged
     from infer_opt.calibrate.metrics import OutputError
-    from infer_opt.calibrate.plan import Plan
+    from infer_opt.calibrate.plan import Plan, Repair
     from infer_opt.calibrate.timing import Latency
 
 __all__ = ["REPORT", "PassReport", "Report", "error_table", "write_report"]
@@ -101,6 +101,7 @@ class Report:
             "candidates": [_candidate(item) for item in self.candidates],
             "passes": [asdict(item) | {"misses": [list(miss) for miss in item.misses]} for item in self.passes],
             "regions": _regions(self.plan),
+            "repairs": [_repair(item) for item in self.plan.repairs],
             "stages": {name: round(seconds, 4) for name, seconds in self.stages.items()},
         }
 
@@ -155,6 +156,14 @@ def _regions(plan: Plan) -> list[dict[str, Any]]:
         }
         for region in plan.regions
     ]
+
+
+def _repair(item: Repair) -> dict[str, Any]:
+    return asdict(item) | {
+        "regions": list(item.regions),
+        "before": round(item.before, 2),
+        "after": round(item.after, 2),
+    }
 
 
 def count_rules(rules: Sequence[str]) -> dict[str, int]:

@@ -68,7 +68,9 @@ def repair_weights(model: ir.Model, plan: Plan, samples: SampleSet, trial: Trial
     if not kept:
         return plan
     measured = f"with only weights in INT8, on {len(trial.feeds)} calibration samples"
-    repair = Repair("weights rounded by what they meet, biases corrected", kept, before.least_db, after.least_db, measured)
+    repair = Repair(
+        "weights rounded by what they meet, biases corrected", kept, before.least_db, after.least_db, measured
+    )
     return replace(_some(plan, every, sites, kept), repairs=(*plan.repairs, repair))
 
 
