@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 
 import pytest
 import yaml
 
 from infer_opt import profiles, targets
-from infer_opt.calibrate import budget, choice, equality, instrument, metrics, sketch
+from infer_opt.calibrate import augment, choice, drift, equality, instrument, judging, mixing, sketch, verifying
+from infer_opt.calibrate.metrics import METRICS, class_scores, directions, numbers, shares
 from infer_opt.calibrate.quantization import Format
 from infer_opt.passes.engine.registry import available
 from infer_opt.passes.rewrites.clean_up.no_ops import NO_OPS
@@ -18,6 +20,11 @@ from infer_opt.passes.rewrites.linear import affine_chains
 from infer_opt.passes.rewrites.opsets.opset_adapters import ADAPTERS, NEWEST
 from tests.documents import table, text_of
 from tests.passes import rule_names
+
+
+def percent(words: str) -> str:
+    """With a blank before the sign, as the documents write it."""
+    return words.replace("%", " %")
 
 
 def first_column(document: str, mark: str) -> list[str]:
@@ -104,26 +111,47 @@ def test_every_document_has_the_same_exit_codes(name: str) -> None:
     [
         ("docs/quantization.md", f"at most {instrument.SUBSAMPLE} evenly spaced elements"),
         ("docs/quantization.md", f"The histogram has {sketch.BINS} bins"),
+        ("docs/quantization.md", percent(f"original's on at least {class_scores._LEAST_AGREEMENT:.0%} of rows")),
+        ("docs/quantization.md", f"mean divergence is at most {class_scores._LARGEST_DIVERGENCE} nats"),
+        ("docs/quantization.md", f"SQNR is at least {class_scores._LEAST_DB:g} dB"),
         (
             "docs/quantization.md",
-            f"agrees with the original's on at least {budget._LEAST_AGREEMENT:.0%}".replace("%", " %"),
+            percent(
+                f"right on less than {class_scores._COLLAPSE_AGREEMENT:.0%} of rows, "
+                f"or SQNR under {class_scores._LEAST_DB:g} dB"
+            ),
         ),
-        ("docs/quantization.md", f"mean divergence is at most {budget._LARGEST_DIVERGENCE} nats"),
-        ("docs/quantization.md", f"SQNR is at least {budget._LEAST_SCORES_DB:g} dB"),
-        ("docs/quantization.md", f"SQNR of at least {budget._LEAST_DB:g} dB"),
-        ("docs/quantization.md", f"and of at least {budget._LEAST_CHANNEL_DB:g} dB at every index"),
-        ("docs/quantization.md", f"where that axis is 2 to {metrics._MOST_CHANNELS} long"),
-        ("docs/quantization.md", f"at least {metrics._FEWEST_LOGITS} columns, numbers of both signs"),
-        ("docs/quantization.md", f"fewer than {metrics._FEWEST_LOGITS} classes"),
-        ("docs/quantization.md", f"all of them within {metrics._WIDEST_LOGITS:g} of each other"),
-        ("docs/quantization.md", f"the top class at least {metrics._LEAST_PEAK:g}, on the mean"),
-        (
-            "docs/quantization.md",
-            f"agrees on less than {budget._COLLAPSE_AGREEMENT:.0%} of rows or that keep less than"
-            f" {budget._LEAST_SCORES_DB:g} dB, any other float output, or part of a Concat, that keeps less than"
-            f" {budget._COLLAPSE_DB:g} dB".replace("%", " %"),
-        ),
-        ("README.md", f"{budget._LEAST_DB:g} dB, and {budget._LEAST_CHANNEL_DB:g} dB at each of its channels"),
+        ("docs/quantization.md", f"at least {class_scores._FEWEST_LOGITS} columns, numbers of both signs"),
+        ("docs/quantization.md", f"fewer than {class_scores._FEWEST_LOGITS} classes"),
+        ("docs/quantization.md", f"them within {class_scores._WIDEST_LOGITS:g} of each other"),
+        ("docs/quantization.md", f"the top class at least {class_scores._LEAST_PEAK:g}, on the mean"),
+        ("docs/quantization.md", f"log odds that move by more than {class_scores._SMALL_ODDS:g}"),
+        ("docs/quantization.md", f"two thirds of them within {shares._SURE:g} of an end"),
+        ("docs/quantization.md", f"F1 of the places over {shares._YES:g} is at least {shares._LEAST_F1:g}"),
+        ("docs/quantization.md", f"original has {shares._ENOUGH} or more"),
+        ("docs/quantization.md", f"the overlap is at least {shares._LEAST_OVERLAP:g}"),
+        ("docs/quantization.md", f"overlap under {shares._COLLAPSE_OVERLAP:g}"),
+        ("docs/quantization.md", f"rows of {directions._FEWEST_ENTRIES} numbers or more"),
+        ("docs/quantization.md", f"mean cosine is at least {directions._LEAST_COSINE:g}"),
+        ("docs/quantization.md", f"that of each vector at least {directions._LEAST_OF_ONE:g}"),
+        ("docs/quantization.md", f"softmax is at most {directions._LARGEST_DIVERGENCE:g} nats"),
+        ("docs/quantization.md", f"mean cosine under {directions._COLLAPSE_COSINE:g}"),
+        ("docs/quantization.md", f"SQNR of at least {numbers._LEAST_DB:g} dB"),
+        ("docs/quantization.md", f"and of at least {numbers._LEAST_CHANNEL_DB:g} dB at every index"),
+        ("docs/quantization.md", f"where that axis is 2 to {numbers._MOST_CHANNELS} long"),
+        ("docs/quantization.md", f"SQNR under {numbers.COLLAPSE_DB:g} dB"),
+        ("docs/quantization.md", f"stay between 0 and {numbers._SHOWN:g} in every sample"),
+        ("docs/quantization.md", f"from {mixing._LEVELS[1]:g} to {mixing._LEVELS[-1]:g} dB"),
+        ("docs/quantization.md", f"for {mixing._SPARE_DB:g} dB more than that"),
+        ("docs/quantization.md", f"After {judging._ENOUGH} candidates of this series"),
+        ("docs/quantization.md", f"fewer than {verifying._ENOUGH}, samples that calibrated follow"),
+        ("docs/quantization.md", f"up to {verifying._MOST_CHANGED} of the held-out ones"),
+        ("docs/quantization.md", percent(f"sigma {augment.Noise().strength:.0%} of the image's range")),
+        ("docs/quantization.md", f"sigma {augment.Blur().strength:g} pixel at a side of {augment._REFERENCE_SIDE}"),
+        ("docs/quantization.md", f"more than {drift._GROWTH:g} times as large"),
+        ("docs/cli.md", f"that is under {verifying._ENOUGH}"),
+        ("README.md", f"{numbers._LEAST_DB:g} dB, and {numbers._LEAST_CHANNEL_DB:g} dB at each of its channels"),
+        ("README.md", f"masks an F1 of {shares._LEAST_F1:g}, embeddings a cosine of {directions._LEAST_COSINE:g}"),
         ("docs/passes.md", f"never lowers it, and reaches {NEWEST}."),
         ("docs/passes.md", f"may be off by {activations._TOLERANCE * 100:g} %"),
         ("docs/passes.md", f"It moves there only if it is at most {affine_chains._LARGEST_MOVE:g} then"),
@@ -137,3 +165,12 @@ def test_every_document_has_the_same_exit_codes(name: str) -> None:
 def test_limits_are_those_of_the_code(document: str, words: str) -> None:
     """A limit that is changed in the code is changed in the document too."""
     assert words in " ".join(text_of(document).split())
+
+
+@pytest.mark.parametrize("name", ["report", "verify"])
+def test_the_schemas_know_every_kind(name: str) -> None:
+    """Those that an output is told by, and those that `--metric` names."""
+    schema = json.loads(text_of(f"docs/schemas/{name}.schema.json"))
+    known = schema["properties"]["outputs"]["items"]["properties"]["kind"]["enum"]
+    kinds = {kind.name for make in METRICS.values() for kind in make()}
+    assert set(known) == {*kinds, numbers.Numbers.name, "integers"}

@@ -32,6 +32,10 @@ class AugmentedSamples(SampleSet):
         sample, form = divmod(index, self._forms)
         return self.clean.describe(sample) + (f" with {self.augmentations[form - 1].name}" if form else "")
 
+    def sample_of(self, index: int) -> int:
+        """That of the clean set."""
+        return index // self._forms
+
     @property
     def _forms(self) -> int:
         return 1 + len(self.augmentations)

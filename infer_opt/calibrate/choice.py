@@ -10,6 +10,7 @@ from infer_opt.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from infer_opt.calibrate.evaluation import Score
     from infer_opt.calibrate.metrics import OutputError
     from infer_opt.calibrate.timing import Latency
 
@@ -29,6 +30,7 @@ class Judged:
         refused: why its outputs are not right enough, or None.
         failed: why it does not run, or None.
         bytes: size of the artifact.
+        score: by the user's function, or None.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Judged:
     refused: str | None
     failed: str | None = None
     changed: Mapping[str, Sequence[OutputError]] = field(default_factory=dict)
+    score: Score | None = None
 
     @property
     def speedup(self) -> float | None:

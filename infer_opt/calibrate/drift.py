@@ -40,10 +40,10 @@ def _grown(before: OutputError, after: OutputError, change: str) -> str | None:
         return f"output `{after.name}` {after.broken}, on samples {change}"
     if not after.judged or not after.kind.matters:
         return None
-    growth = after.kind.error / before.kind.error if before.kind.error else float("inf")
-    if type(after.kind) is not type(before.kind) or growth <= _GROWTH:
+    if type(after.kind) is not type(before.kind) or after.kind.error <= _GROWTH * before.kind.error:
         return None
+    growth = f"{after.kind.error / before.kind.error:.0f} times" if before.kind.error else "infinitely many times"
     return (
-        f"the error of output `{after.name}` is {growth:.0f} times as large on samples {change}: "
+        f"the error of output `{after.name}` is {growth} as large on samples {change}: "
         "calibrated on cleaner inputs than those"
     )

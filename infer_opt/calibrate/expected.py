@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.dirty import dirty_inputs
+from infer_opt.calibrate.runner import RunError
+from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,12 +39,15 @@ class Expected:
             sample: its name, another for each; messages call it so.
 
         Raises:
-            InputError: a NaN or Inf in the feed reaches an output.
-            RunError: the original does not run on it.
+            InputError: the original does not run on the feed, or a NaN or Inf in it reaches an output. Never a
+                RunError: a candidate fails with that, and the original's failure is nobody else's.
         """
         if sample in self._kept:
             return self._kept[sample]
-        outputs = self.runner.run(feed, sample)
+        try:
+            outputs = self.runner.run(feed, sample)
+        except RunError as error:
+            raise InputError(error.message, error.hint) from error
         dirty_inputs(dict(feed), outputs, sample)
         size = sum(array.nbytes for array in outputs.values())
         if self._bytes + size <= _MOST_BYTES:

@@ -2,20 +2,22 @@
 
 Beside each value stand its minimum, maximum and sum, and an evenly spaced subsample of its elements. Run with
 `Runner(mode="lean")`, values are freed as the run goes on, so memory does not grow with the number that is watched.
+What is watched inside a branch of an If is handed out by that If; a run that takes the other branch reports nothing.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infer_opt import ir
+from infer_opt.calibrate.hoisting import Hoist
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["OFFSETS", "SUBSAMPLE", "Instrumented", "Probe", "instrument"]
 
@@ -26,10 +28,10 @@ _END = np.iinfo(np.int64).max
 
 
 class Probe:
-    """Names of the outputs that report on one value."""
+    """Names of the outputs that report on one value; `branch` is the branch that it stands in, by its name."""
 
-    def __init__(self, value: str, stem: str) -> None:
-        self.value = value
+    def __init__(self, value: str, stem: str, branch: str | None = None) -> None:
+        self.value, self.branch = value, branch
         self.maximum, self.minimum, self.sum, self.subsample = (
             f"{stem}/{what}" for what in ("maximum", "minimum", "sum", "subsample")
         )
@@ -48,29 +50,38 @@ class Instrumented:
         probes: one for each watched value, in order.
         offsets: name of the input that says where subsamples begin: `OFFSETS` non-negative int64, drawn anew for each
             sample, so that every element of a value has the same chance.
+        branches: by the name of each branch, the output that says whether a run took it.
     """
 
     model: ir.Model
     probes: tuple[Probe, ...]
     offsets: str
+    branches: Mapping[str, str]
 
 
 def instrument(model: ir.Model, values: Sequence[str]) -> Instrumented:
-    """Make the copy that watches `values`, names of float values of the main graph. Needs opset 13 or newer."""
+    """Make the copy that watches `values`: names of float values of the main graph, or of branches of If.
+
+    Needs opset 13 or newer.
+    """
     copy = ir.clone(ir.expand_references(model))
     names = ir.Names(copy)
-    known = {value.name: value for value in copy.graph.inputs}
-    known |= {value.name: value for node in copy.graph for value in node.outputs}
-    builder = _Builder(copy, names)
-    probes = tuple(
-        builder.watch(known[name], Probe(name, names.fresh(f"probe_{index}"))) for index, name in enumerate(values)
-    )
-    return Instrumented(copy, probes, str(builder.offsets.name))
+    hoist = Hoist(copy, names)
+    branches = hoist.flags()
+    known: dict[str | None, tuple[ir.Value, str | None]] = {value.name: (value, None) for value in copy.graph.inputs}
+    for scope in ir.scopes(copy):
+        known |= {value.name: (value, scope.name) for node in scope.graph for value in node.outputs}
+    builder = _Builder(copy, names, hoist)
+    probes = []
+    for index, name in enumerate(values):
+        value, branch = known[name]
+        probes.append(builder.watch(value, Probe(name, names.fresh(f"probe_{index}"), branch)))
+    return Instrumented(copy, tuple(probes), str(builder.offsets.name), branches)
 
 
 class _Builder:
-    def __init__(self, model: ir.Model, names: ir.Names) -> None:
-        self._graph, self._names = model.graph, names
+    def __init__(self, model: ir.Model, names: ir.Names, hoist: Hoist) -> None:
+        self._graph, self._names, self._hoist = model.graph, names, hoist
         self._constants: dict[tuple[int, ...], ir.Value] = {}
         self._shared: dict[tuple[str | ir.Value, ...], ir.Value] = {}
         self._first = next(iter(self._graph), None)
@@ -82,15 +93,24 @@ class _Builder:
 
     def watch(self, value: ir.Value, probe: Probe) -> Probe:
         """Right behind the node that makes the value, so that the value can be freed once it was looked at."""
-        for op_type, output in (("ReduceMax", probe.maximum), ("ReduceMin", probe.minimum), ("ReduceSum", probe.sum)):
-            self._output(self._node(op_type, [value], output, {"keepdims": 0}))
+        summaries = [
+            (self._node(op_type, [value], output, {"keepdims": 0}), absent)
+            for op_type, output, absent in (
+                ("ReduceMax", probe.maximum, -np.inf),
+                ("ReduceMin", probe.minimum, np.inf),
+                ("ReduceSum", probe.sum, 0.0),
+            )
+        ]
         shape = ir.dims(value)
         if shape is None or len(shape) > OFFSETS or not all(isinstance(size, int) for size in shape):
-            self._output(self._flat_subsample(value, probe))
+            subsample = self._flat_subsample(value, probe)
         else:
-            self._output(self._lattice(value, [int(size) for size in shape if isinstance(size, int)], probe))
+            subsample = self._lattice(value, [int(size) for size in shape if isinstance(size, int)], probe)
         self._insert(self._made, value.producer())
         self._made = []
+        for summary, absent in summaries:
+            self._output(summary, np.array(absent, np.float32))
+        self._output(subsample, np.zeros(0, np.float32))
         return probe
 
     def _lattice(self, value: ir.Value, shape: list[int], probe: Probe) -> ir.Value:
@@ -141,16 +161,16 @@ class _Builder:
 
     def _insert(self, nodes: list[ir.Node], producer: ir.Node | None) -> None:
         """Behind `producer`, or in front of the model's own nodes."""
-        if producer is not None:
-            self._graph.insert_after(producer, nodes)
+        if producer is not None and producer.graph is not None:
+            producer.graph.insert_after(producer, nodes)
         elif self._first is not None:
             self._graph.insert_before(self._first, nodes)
         else:
             self._graph.extend(nodes)
 
-    def _output(self, value: ir.Value) -> None:
+    def _output(self, value: ir.Value, absent: np.ndarray[Any, Any]) -> None:
         value.type = ir.TensorType(ir.DataType.FLOAT)
-        self._graph.outputs.append(value)
+        self._hoist.output(value, str(value.name), absent)
 
     def _constant(self, *numbers: int) -> ir.Value:
         if numbers not in self._constants:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from infer_opt.calibrate.choice import Judged
 from infer_opt.calibrate.drift import drift
 from infer_opt.calibrate.expected import Expected
+from infer_opt.calibrate.latency_table import LatencyTable
+from infer_opt.calibrate.metrics import auto_kinds
 from infer_opt.calibrate.runner import RunError
 from infer_opt.calibrate.timing import interleaved
 from infer_opt.calibrate.verification import compare
@@ -18,10 +21,12 @@ if TYPE_CHECKING:
 
     from infer_opt import ir
     from infer_opt.calibrate.budget import Budget
-    from infer_opt.calibrate.metrics import OutputError
+    from infer_opt.calibrate.evaluation import Evaluation, Score
+    from infer_opt.calibrate.metrics import Kinds, OutputError
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.runner import Runner
+    from infer_opt.calibrate.sample_set import SampleSet
     from infer_opt.calibrate.target import Artifact
     from infer_opt.calibrate.timing import Latency
     from infer_opt.calibrate.verifying import Verifying
@@ -98,7 +103,10 @@ class Contest:
         parts: of outputs that are judged piece by piece.
         state: outputs that are fed back, by `ir.recurrent_state`.
         budget: refuses candidates; None where a precision is an order.
-        timed: whether this host's latency counts.
+        timed: how many of the samples are timed; 0 where this host's latency does not count.
+        kinds: how outputs are compared, by `--metric`.
+        evaluation: the user's own score, or None.
+        latencies: takes what is timed, or has it already.
     """
 
     original: Runner | None
@@ -106,7 +114,10 @@ class Contest:
     parts: Mapping[str, ir.Parts]
     state: Mapping[str, str]
     budget: Budget | None
-    timed: bool
+    timed: int
+    kinds: Kinds = auto_kinds
+    evaluation: Evaluation | None = None
+    latencies: LatencyTable = field(default_factory=lambda: LatencyTable({}))
 
 
 @dataclass(frozen=True)
@@ -170,53 +181,63 @@ class _Court:
         samples = self._contest.samples
         assert samples is not None  # noqa: S101 - asked for by `hear`
         with self._stages("verify", samples.steps) as advance:
-            errors = self._errors(runner, "", advance)
-            refused = self._refusal(built, errors)
+            errors = self._errors(runner, samples.samples, advance)
+            evaluation = self._contest.evaluation
+            score = None if evaluation is None else evaluation.score(runner)
+            refused = self._refusal(built, errors, score)
             changed: dict[str, list[OutputError]] = {}
-            if refused is None and _is_lowered(built.plan):
-                changed = {name: self._errors(runner, name, advance) for name in samples.changed}
+            if refused is None and score is None and _is_lowered(built.plan):
+                changed = {name: self._errors(runner, each, advance) for name, each in samples.changed.items()}
                 refused = drift(errors, changed) if self._free(built) else None
-        return replace(judged, errors=errors, changed=changed, refused=refused)
+        return replace(judged, errors=errors, changed=changed, refused=refused, score=score)
 
-    def _errors(self, runner: Runner, change: str, advance: Callable[[], None]) -> list[OutputError]:
-        samples, expected = self._contest.samples, self._expected
-        assert samples is not None  # noqa: S101 - asked for by `hear`
-        assert expected is not None  # noqa: S101
-        chosen = samples.changed[change] if change else samples.samples
-        return compare(expected, runner, chosen, chosen.describe, parts=self._contest.parts, advance=advance)
+    def _errors(self, runner: Runner, samples: SampleSet, advance: Callable[[], None]) -> list[OutputError]:
+        assert self._expected is not None  # noqa: S101 - asked for by `hear`
+        parts, kinds = self._contest.parts, self._contest.kinds
+        return compare(self._expected, runner, samples, samples.describe, parts=parts, kinds=kinds, advance=advance)
 
     def _free(self, built: Built) -> bool:
         """Whether it may be refused: not an order, and not the untouched original."""
         return self._contest.budget is not None and built.plan.name != ORIGINAL
 
-    def _refusal(self, built: Built, errors: Sequence[OutputError]) -> str | None:
+    def _refusal(self, built: Built, errors: Sequence[OutputError], score: Score | None) -> str | None:
         budget = self._contest.budget
         if budget is None or not self._free(built):
             return None
-        return budget.refuses(errors) if _is_lowered(built.plan) or budget.stated else None
+        return budget.refuses(errors, score) if _is_lowered(built.plan) or budget.stated else None
 
     def verdict(self) -> Verdict:
         """With the latencies of those that may win."""
         latencies: dict[str, Latency] = {}
-        original, samples = self._contest.original, self._contest.samples
-        if self._contest.timed and original is not None and samples is not None:
-            runners = {_REFERENCE: original} | self._runners()
-            feed = next(iter(samples.samples))
-            with self._stages("time", _ROUNDS) as advance:
-                latencies = interleaved(runners, feed, rounds=_ROUNDS, advance=advance)
+        if self._contest.timed and self._contest.original is not None:
+            names = [_REFERENCE, *(judged.name for _, judged in self._finalists())]
+            latencies = self._contest.latencies.latencies(names, self._timed)
         judged = tuple(replace(item, latency=latencies.get(item.name)) for item in self._judged)
         return Verdict(judged, tuple(self._built), latencies.get(_REFERENCE))
 
-    def _runners(self) -> dict[str, Runner]:
-        """Of all that run and are right; where none is, of all that run, so that it can be said what they would be."""
+    def _finalists(self) -> list[tuple[Built, Judged]]:
+        """All that run and are right; where none is, all that run, so that it can be said what they would be."""
         running = [
             (built, judged)
             for built, judged in zip(self._built, self._judged, strict=True)
             if built.runs and judged.failed is None
         ]
-        right = [(built, judged) for built, judged in running if judged.refused is None] or running
-        opened = {judged.name: self._workshop.open(built) for built, judged in right}
-        return {name: runner for name, runner in opened.items() if runner is not None}
+        return [(built, judged) for built, judged in running if judged.refused is None] or running
+
+    def _timed(self) -> dict[str, Latency]:
+        """Latencies of the original and of the finalists, in turns."""
+        original, samples = self._contest.original, self._contest.samples
+        assert original is not None  # noqa: S101 - asked for by `verdict`
+        assert samples is not None  # noqa: S101
+        # The original runs already; a second session of it would weigh as much and tell the same.
+        opened = {
+            judged.name: original if judged.name == ORIGINAL else self._workshop.open(built)
+            for built, judged in self._finalists()
+        }
+        runners = {name: runner for name, runner in opened.items() if runner is not None}
+        feeds = list(islice(samples.samples, self._contest.timed))
+        with self._stages("time", _ROUNDS) as advance:
+            return interleaved({_REFERENCE: original, **runners}, feeds, rounds=_ROUNDS, advance=advance)
 
 
 def _is_lowered(plan: Plan) -> bool:

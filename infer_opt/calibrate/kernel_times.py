@@ -12,19 +12,20 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from infer_opt import ir
 from infer_opt.calibrate.runner import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
-    from infer_opt import ir
     from infer_opt.calibrate.plan import Plan
 
 __all__ = ["RegionTimes", "region_times"]
 
 _RUNS = 12
+_QUANTIZERS = ("_quantized_node", "_q")  # how quantizers are called after their value
 _SUFFIX = re.compile(r"(?:_nchwc|_token_\d+|_quant|_(?:de)?quantized(?:_node)?|_node|_d?q)$")
 
 
@@ -42,14 +43,25 @@ class RegionTimes:
 
 
 def region_times(
-    model: ir.Model, plan: Plan, rehearsed: ir.Model, feed: Mapping[str, np.ndarray], threads: int = 1
+    model: ir.Model, plan: Plan, rehearsed: ir.Model, feeds: Sequence[Mapping[str, np.ndarray]], threads: int = 1
 ) -> RegionTimes:
     """Profile a few runs and give each kernel's median time to its region.
 
     Args:
         model: whose nodes the plan names.
         rehearsed: what the backend makes of the model and the plan.
+        feeds: only the first is run where every run takes the same way through the model. Where a branch of an If
+            may be taken or not, all are, and times are their mean: what is seldom taken counts for little.
     """
+    each = [_times(model, plan, rehearsed, feed, threads) for feed in (feeds if ir.branches(model) else feeds[:1])]
+    regions = {name for times in each for name in times.regions}
+    mean = {name: sum(times.regions.get(name, 0.0) for times in each) / len(each) for name in sorted(regions)}
+    return RegionTimes(mean, sum(times.other for times in each) / len(each))
+
+
+def _times(
+    model: ir.Model, plan: Plan, rehearsed: ir.Model, feed: Mapping[str, np.ndarray], threads: int
+) -> RegionTimes:
     owners = _owners(model, plan)
     runner = Runner.of_model(rehearsed, "the model", threads=threads, mode="profiled")
     times: dict[str, float] = defaultdict(float)
@@ -64,17 +76,22 @@ def region_times(
 
 
 def _owners(model: ir.Model, plan: Plan) -> dict[str, str]:
-    """Region by the names of its nodes, of the values they make, and of those that it reads in integers."""
-    nodes = {str(node.name): node for node in model.graph}
+    """Region by the names of its nodes, of the values they make, and of quantizers of what it reads in integers."""
+    nodes = ir.nodes(model)
     owners: dict[str, str] = {}
     for region, scheme in plan.lowered():
         owners |= dict.fromkeys((value for value in scheme.reads if value not in owners), region.name)
+    # A value that is float where it is made is quantized for those who read it so, the first of them.
+    written = {value for _, scheme in plan.lowered() for value in scheme.writes}
+    quantizers = {
+        f"{value}{end}": name for value, name in owners.items() if value not in written for end in _QUANTIZERS
+    }
     for region in plan.regions:
         for name in region.nodes:
             owners |= dict.fromkeys((str(value.name) for value in nodes[name].outputs), region.name)
     for region in plan.regions:  # last: a node's own name counts before a value's
         owners |= dict.fromkeys(region.nodes, region.name)
-    return owners
+    return owners | quantizers
 
 
 def _owner(kernel: str, owners: Mapping[str, str]) -> str | None:

@@ -8,14 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from infer_opt import ir
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     import numpy as np
 
     from infer_opt.calibrate.quantization import Format, Quantization
 
-__all__ = ["Choice", "Plan", "Region", "Repair", "Scheme", "WeightSite"]
+__all__ = ["DYNAMIC", "INT8", "Choice", "Plan", "Region", "Repair", "Scheme", "WeightSite", "combined"]
+
+INT8 = "int8"  # static: the ranges of activations are those of the calibration samples
+DYNAMIC = "int8-dynamic"  # the range of what a kernel reads is found when it runs
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,8 @@ class WeightSite:
     Args:
         node: the node's name; index: which of its inputs.
         value: the constant's name.
-        axis: output-channel axis of the scales, None for one scale.
+        axis: output-channel axis of the scales in what the node reads, None for one scale.
+        transposed: the node reads the constant, a matrix, through a Transpose.
         bias: name of the constant bias that is kept in int32; None where there is none, or it stays float.
         bias_scale_of: the activation whose scale, times the weight's, an int32 bias has; None where it stays float.
     """
@@ -37,6 +43,12 @@ class WeightSite:
     format: Format
     bias: str | None = None
     bias_scale_of: str | None = None
+    transposed: bool = False
+
+    def array(self, initializers: Mapping[str, ir.Value]) -> np.ndarray:
+        """The constant as the node reads it."""
+        constant = ir.array(initializers[self.value])
+        return constant.T if self.transposed else constant
 
 
 @dataclass(frozen=True)
@@ -44,18 +56,21 @@ class Scheme:
     """One way to run a region at a lower precision than the original's.
 
     Args:
-        precision: `int8`, say.
-        reads, writes: values that it reads and writes quantized.
-        activations: the format of those values.
+        precision: `INT8` or `DYNAMIC`, as reports call it, or `fp16`.
+        activations: the format of quantized values. Where it is `DYNAMIC` there are none: the kernel reads and writes
+            float, and quantizes what it reads by itself, with one scale for the whole tensor. None at `fp16`.
+        reads, writes: values that it reads and writes quantized, or in FP16.
         window: low and high end that an absorbed activation gives the output (None: no end).
         fixed_range: the range that the operator gives by definition (a Sigmoid), which needs no statistics.
         moves_data: it copies numbers, so what it writes needs no statistics of its own.
         shares_scale: all values it reads and writes share scale and zero point.
+        shares_with: values that others read quantized, and that share them too.
         follows: it gains nothing by itself, and runs like this only where what it reads is there in integers.
+        doubt: why it is not expected to gain, by the profile's cut-offs; an order of the precision does not mind.
     """
 
     precision: str
-    activations: Format
+    activations: Format | None = None
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     window: tuple[float | None, float | None] = (None, None)
@@ -63,7 +78,9 @@ class Scheme:
     weights: tuple[WeightSite, ...] = ()
     moves_data: bool = False
     shares_scale: bool = False
+    shares_with: tuple[str, ...] = ()
     follows: bool = False
+    doubt: str | None = None
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -82,7 +99,8 @@ class Region:
         op_type: operator of the main node.
         own: the precision that the model has it in.
         schemes: how else it may run.
-        reason: why no lower precision is offered, or None.
+        reason: why INT8 is not offered, or None.
+        scope: name of the subgraph it stands in (`ir.Scope`), None of the main graph.
     """
 
     name: str
@@ -92,6 +110,7 @@ class Region:
     own: str = "fp32"
     schemes: tuple[Scheme, ...] = ()
     reason: str | None = None
+    scope: str | None = None
 
     @property
     def precisions(self) -> tuple[str, ...]:
@@ -134,11 +153,13 @@ class Plan:
     """One candidate.
 
     Args:
-        name: for reports: `fp32`, `int8`.
+        name: for reports: `fp32`, `int8`; a plan that lowers all it may to one precision has the name of that.
         choices: for every region by name.
         activations: quantization of each value that is quantized.
         weights: quantization by node name and input index.
-        levels: likewise, the integers of weights that are not simply rounded to the nearest.
+        half: names of the regions whose float numbers are FP16: those at `fp16`, and of those at `int8` the ones that
+            keep what they do not quantize (biases, results) in FP16.
+        levels: the integers of weights that are not simply rounded to the nearest, by node name and input index.
         biases: by node name, what is added to the bias: a number for each output channel, float64.
         repairs: what was changed to lower the noise, and what came of it.
     """
@@ -148,6 +169,7 @@ class Plan:
     choices: Mapping[str, Choice]
     activations: Mapping[str, Quantization] = field(default_factory=dict)
     weights: Mapping[tuple[str, int], Quantization] = field(default_factory=dict)
+    half: frozenset[str] = frozenset()
     levels: Mapping[tuple[str, int], np.ndarray] = field(default_factory=dict)
     biases: Mapping[str, np.ndarray] = field(default_factory=dict)
     repairs: tuple[Repair, ...] = ()
@@ -162,9 +184,45 @@ class Plan:
             region.name: self.choices[region.name] if region.name in names else Choice(region.own, "left as it is")
             for region in self.regions
         }
-        return replace(self, choices=kept)
+        return replace(self, choices=kept, half=self.half & set(names))
 
     def lowered(self) -> tuple[tuple[Region, Scheme], ...]:
         """The regions that run at another precision than their own, and how."""
         found = ((region, region.scheme(self.choices[region.name].precision)) for region in self.regions)
         return tuple((region, scheme) for region, scheme in found if scheme is not None)
+
+    def quantized(self) -> tuple[tuple[Region, Scheme, Format], ...]:
+        """The regions that read or write integers, how, and in which format."""
+        lowered = ((region, scheme) for region, scheme in self.lowered() if scheme.precision != DYNAMIC)
+        return tuple((region, scheme, scheme.activations) for region, scheme in lowered if scheme.activations)
+
+
+def combined(name: str, plans: Sequence[Plan], lowered: Mapping[str, Plan], reasons: Mapping[str, str]) -> Plan:
+    """A plan that lowers each region as one of several plans does, and leaves the others at their own precision.
+
+    Args:
+        plans: of the same regions, at least one.
+        lowered: which of them, for each region that is lowered.
+        reasons: why a region is not lowered that could be; those that could not keep the first plan's reason.
+    """
+    first = plans[0]
+    choices: dict[str, Choice] = {}
+    weights: dict[tuple[str, int], Quantization] = {}
+    levels: dict[tuple[str, int], np.ndarray] = {}
+    biases: dict[str, np.ndarray] = {}
+    for region in first.regions:
+        plan = lowered.get(region.name)
+        if plan is None:
+            why = reasons.get(region.name, first.choices[region.name].reason)
+            choices[region.name] = Choice(region.own, why)
+            continue
+        choices[region.name] = plan.choices[region.name]
+        scheme = region.scheme(plan.choices[region.name].precision)
+        sites = scheme.weights if scheme is not None else ()
+        keys = [(site.node, site.index) for site in sites]
+        weights |= {key: plan.weights[key] for key in keys}
+        levels |= {key: plan.levels[key] for key in keys if key in plan.levels}
+        biases |= {node: plan.biases[node] for node, _ in keys if node in plan.biases}
+    activations = {value: found for plan in reversed(plans) for value, found in plan.activations.items()}
+    repairs = tuple(repair for plan in plans for repair in plan.repairs)
+    return Plan(name, first.regions, choices, activations, weights, levels=levels, biases=biases, repairs=repairs)

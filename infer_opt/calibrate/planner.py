@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from infer_opt import ir
-from infer_opt.calibrate.plan import Choice, Plan
+from infer_opt.calibrate.plan import DYNAMIC, INT8, Choice, Plan
 from infer_opt.calibrate.quantization import from_range, from_weights
 from infer_opt.calibrate.sketch import Sketch
 
@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.quantization import Format, Quantization
     from infer_opt.calibrate.ranges import RangeMethod
 
-__all__ = ["ValueRanges", "float_plan", "integer_plan", "watched_values", "with_method"]
+__all__ = [
+    "ValueRanges",
+    "dynamic_plan",
+    "float_plan",
+    "integer_plan",
+    "lowered_plans",
+    "watched_values",
+    "with_method",
+]
 
 _BIAS_LIMIT = 2.0**30  # of an int32 bias: the other half is for the products that the kernel adds to it
 _LARGEST_CONSTANT = 1 << 22  # elements; a larger one is a weight, which has no activation range
@@ -35,41 +43,80 @@ def float_plan(regions: Sequence[Region]) -> Plan:
 
 
 def watched_values(model: ir.Model, regions: Iterable[Region]) -> list[str]:
-    """Values that need statistics: what INT8 regions read and write, less constants, copies and fixed ranges."""
-    schemes = [scheme for region in regions if (scheme := region.scheme("int8")) is not None]
+    """Values that need statistics: what kernels read and write in integers, less constants, copies and fixed ranges."""
+    schemes = [scheme for region in regions for scheme in region.schemes if scheme.activations is not None]
     known = {value for scheme in schemes if scheme.moves_data or scheme.fixed_range for value in scheme.writes}
-    known |= model.graph.initializers.keys()
+    known |= ir.initializers(model).keys()
     wanted = (value for scheme in schemes for value in scheme.values)
     return [value for value in dict.fromkeys(wanted) if value not in known]
 
 
+def lowered_plans(
+    model: ir.Model,
+    regions: Sequence[Region],
+    sketches: Mapping[str, Sketch],
+    method: RangeMethod,
+    never_taken: Collection[str] = (),
+    *,
+    ordered: bool = True,
+) -> list[Plan]:
+    """Every way to lower all that may be: `integer_plan`, and `dynamic_plan` where that lowers anything."""
+    integer, dynamic = (
+        integer_plan(model, regions, sketches, method, never_taken, ordered=ordered),
+        dynamic_plan(model, regions),
+    )
+    return [integer, *([dynamic] if dynamic.lowered() else [])]
+
+
 def integer_plan(
-    model: ir.Model, regions: Sequence[Region], sketches: Mapping[str, Sketch], method: RangeMethod
+    model: ir.Model,
+    regions: Sequence[Region],
+    sketches: Mapping[str, Sketch],
+    method: RangeMethod,
+    never_taken: Collection[str] = (),
+    *,
+    ordered: bool = True,
 ) -> Plan:
     """Every region that is legal and whose values and weights are finite at INT8.
 
     Args:
         sketches: statistics of `watched_values`.
         method: how ranges are found.
+        never_taken: branches that no sample took; what stands in them keeps its precision.
+        ordered: take the regions too that are not expected to gain.
     """
-    ranges = ValueRanges.of(model, regions, sketches, method)
+    initializers = ir.initializers(model)
+    seen = [region for region in regions if region.scope not in never_taken]
+    ranges = ValueRanges.of(model, seen, sketches, method)
     choices: dict[str, Choice] = {}
     quantized: list[Scheme] = []
     for region in regions:
-        scheme = region.scheme("int8")
-        fault = region.reason or "no INT8 kernel" if scheme is None else ranges.fault(scheme)
+        scheme = region.scheme(INT8)
+        doubt = None if scheme is None else scheme.doubt
+        if scheme is not None and region.scope in never_taken:
+            fault: str | None = f"never seen: no calibration sample takes `{region.scope}`"
+        else:
+            fault = region.reason or "no INT8 kernel" if scheme is None else ranges.fault(scheme)
         if scheme is None or fault is not None:
             choices[region.name] = Choice(region.own, str(fault))
+        elif doubt is not None and not ordered:
+            choices[region.name] = Choice(region.own, doubt)
         else:
-            choices[region.name] = Choice("int8", "legal in the dialect, ranges finite")
+            reason = "legal in the dialect, ranges finite"
+            choices[region.name] = Choice(INT8, reason if doubt is None else f"{reason}; ordered, though {doubt}")
             quantized.append(scheme)
     activations = {
-        value: ranges.quantization(value, scheme.activations) for scheme in quantized for value in scheme.values
+        value: ranges.quantization(value, scheme.activations)
+        for scheme in quantized
+        if scheme.activations is not None
+        for value in scheme.values
     }
     weights = {
-        (site.node, site.index): _weight(model, site, activations) for scheme in quantized for site in scheme.weights
+        (site.node, site.index): _weight(initializers, site, activations)
+        for scheme in quantized
+        for site in scheme.weights
     }
-    return Plan("int8", tuple(regions), choices, activations, weights)
+    return Plan(INT8, tuple(regions), choices, activations, weights)
 
 
 def with_method(model: ir.Model, plan: Plan, ranges: ValueRanges, values: Collection[str], method: RangeMethod) -> Plan:
@@ -80,23 +127,53 @@ def with_method(model: ir.Model, plan: Plan, ranges: ValueRanges, values: Collec
     """
     together = {name for value in values for name in ranges.sharing(value)}
     activations = dict(plan.activations)
-    for _, scheme in plan.lowered():
+    for _, scheme, form in plan.quantized():
         for value in together.intersection(scheme.values):
-            activations[value] = ranges.quantization(value, scheme.activations, method)
+            activations[value] = ranges.quantization(value, form, method)
     weights = dict(plan.weights)
-    for _, scheme in plan.lowered():
+    initializers = ir.initializers(model)
+    for _, scheme, _ in plan.quantized():
         for site in scheme.weights:
             if site.bias_scale_of in together:
-                weights[site.node, site.index] = _weight(model, site, activations)
+                weights[site.node, site.index] = _weight(initializers, site, activations)
     levels = {key: array for key, array in plan.levels.items() if weights[key] == plan.weights[key]}
     return replace(plan, activations=activations, weights=weights, levels=levels)
 
 
-def _weight(model: ir.Model, site: WeightSite, activations: Mapping[str, Quantization]) -> Quantization:
-    array = ir.array(model.graph.initializers[site.value])
+def dynamic_plan(model: ir.Model, regions: Sequence[Region]) -> Plan:
+    """Every region that may find the range of what it reads at run time, and whose weights are finite, does so."""
+    initializers = ir.initializers(model)
+    choices: dict[str, Choice] = {}
+    weights: dict[tuple[str, int], Quantization] = {}
+    for region in regions:
+        scheme = region.scheme(DYNAMIC)
+        fault = (
+            "no INT8 kernel that finds ranges at run time" if scheme is None else _weight_fault(initializers, scheme)
+        )
+        if scheme is None or fault is not None:
+            choices[region.name] = Choice(region.own, str(fault))
+            continue
+        choices[region.name] = Choice(DYNAMIC, "range of what it reads found at run time, one for the whole batch")
+        weights |= {(site.node, site.index): _weight(initializers, site, {}) for site in scheme.weights}
+    return Plan(DYNAMIC, tuple(regions), choices, weights=weights)
+
+
+def _weight_fault(initializers: Mapping[str, ir.Value], scheme: Scheme) -> str | None:
+    """Why the weights of a region cannot be quantized, or None."""
+    for name in (name for site in scheme.weights for name in (site.value, site.bias) if name is not None):
+        # Where nothing watches what the kernel writes, no sketch tells of it.
+        if not np.isfinite(ir.array(initializers[name])).all():
+            return f"weight `{name}` holds NaN or infinite values"
+    return None
+
+
+def _weight(
+    initializers: Mapping[str, ir.Value], site: WeightSite, activations: Mapping[str, Quantization]
+) -> Quantization:
+    array = site.array(initializers)
     if site.bias is None or site.bias_scale_of is None:
         return from_weights(array, site.axis, site.format)
-    bias = np.abs(ir.array(model.graph.initializers[site.bias]).astype(np.float64)).reshape(-1)
+    bias = np.abs(ir.array(initializers[site.bias]).astype(np.float64)).reshape(-1)
     # An int32 bias has the scale input times weight; a channel of tiny weights would make it overflow.
     smallest = bias / (_BIAS_LIMIT * float(activations[site.bias_scale_of].scale))
     if site.axis is None:
@@ -104,8 +181,7 @@ def _weight(model: ir.Model, site: WeightSite, activations: Mapping[str, Quantiz
     return from_weights(array, site.axis, site.format, smallest)
 
 
-def _sketch_of_constant(value: ir.Value | None) -> Sketch | None:
-    assert value is not None  # noqa: S101 - a constant
+def _sketch_of_constant(value: ir.Value) -> Sketch | None:
     array = ir.array(value)
     if array.dtype != np.float32 or array.size == 0 or array.size > _LARGEST_CONSTANT:
         return None
@@ -138,18 +214,18 @@ class ValueRanges:
 
     def __init__(
         self,
-        model: ir.Model,
+        initializers: Mapping[str, ir.Value],
         schemes: Sequence[Scheme],
         sketches: Mapping[str, Sketch | None],
         method: RangeMethod,
     ) -> None:
-        self._initializers, self._sketches, self._method = model.graph.initializers, sketches, method
+        self._initializers, self._sketches, self._method = initializers, sketches, method
         self._parent: dict[str, str] = {}
         self._window: dict[str, tuple[float | None, float | None]] = {}
         self._fixed: dict[str, tuple[float, float]] = {}
         for scheme in schemes:
             if scheme.moves_data or scheme.shares_scale:
-                for value in (*scheme.reads[1:], *scheme.writes):
+                for value in (*scheme.reads[1:], *scheme.writes, *scheme.shares_with):
                     self._join(scheme.reads[0], value)
             self._window |= dict.fromkeys(scheme.writes, scheme.window)
             if scheme.fixed_range is not None:
@@ -164,18 +240,18 @@ class ValueRanges:
         cls, model: ir.Model, regions: Iterable[Region], sketches: Mapping[str, Sketch], method: RangeMethod
     ) -> ValueRanges:
         """For all that INT8 regions read and write, constants too."""
-        schemes = [scheme for region in regions if (scheme := region.scheme("int8")) is not None]
-        named = dict.fromkeys(value for scheme in schemes for value in scheme.values)
-        initializers = ((name, model.graph.initializers.get(name)) for name in named)
-        constants = {name: _sketch_of_constant(value) for name, value in initializers if ir.is_constant(value)}
-        return cls(model, schemes, {**constants, **sketches}, method)
+        schemes = [scheme for region in regions if (scheme := region.scheme(INT8)) is not None]
+        initializers = ir.initializers(model)
+        read = {value for scheme in schemes for value in scheme.values} & initializers.keys()
+        constants = {
+            name: _sketch_of_constant(initializers[name]) for name in read if ir.is_constant(initializers[name])
+        }
+        return cls(initializers, schemes, {**constants, **sketches}, method)
 
     def fault(self, scheme: Scheme) -> str | None:
         """Why a region cannot be quantized after all, or None."""
-        for name in (name for site in scheme.weights for name in (site.value, site.bias) if name is not None):
-            # Where nothing watches what the kernel writes, no sketch tells of it.
-            if not np.isfinite(ir.array(self._initializers[name])).all():
-                return f"weight `{name}` holds NaN or infinite values"
+        if (reason := _weight_fault(self._initializers, scheme)) is not None:
+            return reason
         for value in scheme.values:
             seen = [sketch for name in self._group(value) if (sketch := self._sketches.get(name)) is not None]
             if any(sketch.nans or sketch.infinities for sketch in seen):

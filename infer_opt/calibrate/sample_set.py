@@ -47,6 +47,10 @@ class SampleSet(ABC):
     def describe(self, index: int) -> str:
         """The sample's name in messages, such as `calib/0003.npz` or `samples.npz sample 3` (from 0)."""
 
+    def sample_of(self, index: int) -> int:
+        """The number of the sample that the feed at `index` is a form of: its own, except in augmented sets."""
+        return index
+
     @abstractmethod
     def _read(self, start: int, stop: int) -> Iterator[Feed]: ...
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from infer_opt.calibrate.array_samples import folder_samples, stacked_samples
@@ -13,6 +12,7 @@ from infer_opt.calibrate.image_samples import IMAGE_SUFFIXES, image_samples
 from infer_opt.calibrate.python_samples import python_samples
 from infer_opt.calibrate.random_samples import random_samples
 from infer_opt.calibrate.sample_set import Feed, InputSpec, SampleSet
+from infer_opt.calibrate.sample_views import Subset
 from infer_opt.errors import InputError
 
 __all__ = ["Feed", "InputSpec", "SampleSet", "load_samples", "non_finite", "split"]
@@ -21,28 +21,6 @@ _ARRAY_SUFFIXES = (".npz", ".npy")
 _PYTHON_SOURCE = re.compile(r"\.py(:[^/\\]*)?$")
 _FORMS = "pass a .npz, a .npy, a folder of them or of images, FILE.py:function, or the word random"
 _FEWEST_TO_SPLIT = 8
-
-
-@dataclass(frozen=True)
-class _Part(SampleSet):
-    """The samples `first` to `last - 1` of a set."""
-
-    source: str
-    whole: SampleSet
-    first: int
-    last: int
-
-    def __len__(self) -> int:
-        return self.last - self.first
-
-    def describe(self, index: int) -> str:
-        return self.whole.describe(self.first + index)
-
-    def _read(self, start: int, stop: int) -> Iterator[Feed]:
-        return self.whole.feeds(self.first + start, self.first + stop)
-
-    def _digest(self) -> str | None:
-        return self.whole.sha256
 
 
 def load_samples(
@@ -90,7 +68,7 @@ def split(samples: SampleSet) -> tuple[SampleSet, SampleSet]:
     if count < _FEWEST_TO_SPLIT:
         return samples, samples
     border = count - max(2, count // 4)
-    return _Part(samples.source, samples, 0, border), _Part(samples.source, samples, border, count)
+    return Subset.of(samples, range(border)), Subset.of(samples, range(border, count))
 
 
 def _folder(source: str, inputs: Sequence[InputSpec], preprocess: str | None) -> SampleSet:

@@ -1,11 +1,14 @@
-"""Which groups to lower: the fastest choice whose predicted error stays inside a budget, exactly.
+"""Which groups to lower, and how: the fastest choice whose predicted error stays inside a budget, exactly.
 
 Noise powers add, and so do times, but for the boundaries: where of two groups that hand on a value only one is in
-integers, the value is quantized or dequantized in between. With x = 1 for a lowered group and y = 1 for a boundary,
+integers, the value is quantized or dequantized in between. With x = 1 for a chosen alternative (a group, lowered one
+way), W and R the sums of x over the alternatives by which a group writes a value in integers, or reads it so, and y and
+z = 1 where that value is turned back to float, or to integers,
 
-    minimise    sum over groups (seconds lowered - seconds in float) x  +  sum over boundaries (seconds) y
-    subject to  y >= x_a - x_b,  y >= x_b - x_a       for the groups a and b on both sides
-                sum over groups (noise) x <= limit    for every part of the outputs
+    minimise    sum over alternatives (seconds lowered - seconds in float) x  +  sum over values (seconds) (y + z)
+    subject to  sum over the alternatives of a group x <= 1              for every group that has several
+                y >= W - R,  z >= R - W                      for every group that reads a value
+                sum over alternatives (noise) x <= limit    for every part of the outputs
 
 which is a mixed-integer linear program.
 """
@@ -14,8 +17,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,47 +28,39 @@ from scipy.sparse import lil_matrix
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from infer_opt.calibrate.grouping import Group
+    from infer_opt.calibrate.boundaries import Boundary
+    from infer_opt.calibrate.grouping import Alternative, Group
     from infer_opt.calibrate.sensitivity import Sensitivity
 
-__all__ = ["Boundary", "select"]
+__all__ = ["select"]
 
 _SECONDS = 5.0  # for the search; a few hundred groups take some hundredths
 
 
-@dataclass(frozen=True)
-class Boundary:
-    """A value that one group hands on to another.
-
-    Args:
-        seconds: what turning it from integers to float, or back, costs.
-    """
-
-    before: Group
-    after: Group
-    seconds: float
-
-
 def select(
-    sensitivity: Sensitivity, gains: Mapping[Group, float], boundaries: Sequence[Boundary], least_db: float | None
-) -> tuple[Group, ...]:
-    """The groups to lower.
+    sensitivity: Sensitivity,
+    gains: Mapping[Alternative, float],
+    boundaries: Sequence[Boundary],
+    least_db: float | None,
+) -> tuple[Alternative, ...]:
+    """The groups to lower, and how.
 
     Args:
-        gains: seconds that a group saves when it is lowered; negative where it loses.
+        gains: seconds that each alternative saves; negative where it loses.
         least_db: SQNR that every part of the outputs has to keep by the prediction, or None for no limit.
 
     Returns:
-        the fastest choice, in the order of the graph.
+        the fastest choice, in the order of the graph; at most one alternative of each group.
     """
-    groups = [noise.group for noise in sensitivity.noises]
-    place = {group: index for index, group in enumerate(groups)}
-    edges = [edge for edge in boundaries if edge.before in place and edge.after in place]
-    costs = np.array([-gains[group] for group in groups] + [edge.seconds for edge in edges])
-    constraints = [_crossed(edges, place, len(costs))] if edges else []
+    ways = [noise.alternative for noise in sensitivity.noises]
+    place = {way: index for index, way in enumerate(ways)}
+    costs = np.array([-gains[way] for way in ways] + [each.seconds for each in boundaries for _ in range(2)])
+    constraints = [_one_way(place, len(costs))]
+    if boundaries:
+        constraints.append(_crossed(boundaries, place, len(costs)))
     if least_db is not None:
         constraints.append(_quiet(sensitivity, least_db, len(costs)))
-    integrality = np.array([1] * len(groups) + [0] * len(edges))
+    integrality = np.array([1] * len(ways) + [0] * 2 * len(boundaries))
     with _silent():
         found = milp(
             costs * _scale(costs),
@@ -76,7 +71,7 @@ def select(
         )
     if found.x is None:  # nothing lowered is always allowed: the solver ran out of time before it saw that
         return ()
-    return tuple(group for group, chosen in zip(groups, found.x, strict=False) if chosen > 0.5)
+    return tuple(way for way, chosen in zip(ways, found.x, strict=False) if chosen > 0.5)
 
 
 @contextmanager
@@ -100,15 +95,31 @@ def _scale(costs: np.ndarray) -> float:
     return 1.0 / largest if largest else 1.0
 
 
-def _crossed(edges: Sequence[Boundary], place: Mapping[Group, int], count: int) -> LinearConstraint:
-    """Twice a row for each boundary: x_a - x_b - y <= 0, and the other way round."""
-    rows = lil_matrix((2 * len(edges), count))
-    first = count - len(edges)
-    for index, edge in enumerate(edges):
-        for row, sign in ((2 * index, 1), (2 * index + 1, -1)):
-            rows[row, place[edge.before]] = sign
-            rows[row, place[edge.after]] = -sign
-            rows[row, first + index] = -1
+def _one_way(place: Mapping[Alternative, int], count: int) -> LinearConstraint:
+    """A row for each group: of its alternatives, one at most."""
+    rivals: dict[Group, list[int]] = defaultdict(list)
+    for way, index in place.items():
+        rivals[way.group].append(index)
+    rows = lil_matrix((len(rivals), count))
+    for row, indices in enumerate(rivals.values()):
+        rows[row, indices] = 1
+    return LinearConstraint(rows.tocsr(), -np.inf, 1)
+
+
+def _crossed(boundaries: Sequence[Boundary], place: Mapping[Alternative, int], count: int) -> LinearConstraint:
+    """For each reader of each value: W - R - y <= 0 and R - W - z <= 0; y to turn it back to float, z the other way."""
+    pairs = [(index, each, ways) for index, each in enumerate(boundaries) for ways in each.readers]
+    rows = lil_matrix((2 * len(pairs), count))
+    first = count - 2 * len(boundaries)
+    for row, (index, each, ways) in enumerate(pairs):
+        for sign, at, column in ((1, 2 * row, first + 2 * index), (-1, 2 * row + 1, first + 2 * index + 1)):
+            if sign == 1 and each.always_float:
+                continue
+            for writer in each.writers:
+                rows[at, place[writer]] += sign
+            for reader in ways:
+                rows[at, place[reader]] -= sign
+            rows[at, column] = -1
     return LinearConstraint(rows.tocsr(), -np.inf, 0)
 
 

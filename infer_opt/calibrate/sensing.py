@@ -6,70 +6,80 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infer_opt import ir
-from infer_opt.calibrate.grouping import groups
+from infer_opt.calibrate.grouping import alternatives
 from infer_opt.calibrate.kernel_times import region_times
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.sensitivity import measure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from infer_opt.calibrate.grouping import Group
+    from infer_opt.calibrate.grouping import Alternative
     from infer_opt.calibrate.kernel_times import RegionTimes
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.sensitivity import Sensitivity, Trial
     from infer_opt.calibrate.target import Target
 
-__all__ = ["Sensed", "sense_plan"]
+__all__ = ["Sensed", "sense_plans"]
 
 
 @dataclass(frozen=True)
 class Sensed:
-    """What lowering each group of a plan costs and gains.
+    """What lowering each group costs and gains, each way it may be lowered.
 
     Args:
-        plan: every region that may be lowered is.
-        samples: how many were run for each group.
-        times: of every region in float, and where all that may be lowered is; None where this host's latency does not
-            count.
+        plans: by name; each lowers every region that it may.
+        samples: how many were run for each alternative.
+        in_float: times of every region where nothing is lowered; None where this host's latency does not count.
+        lowered: and by name of each plan.
         unmeasured: why not, or None.
         sizes: elements of the values by name, for the sample that was timed.
     """
 
-    plan: Plan
+    plans: Mapping[str, Plan]
     sensitivity: Sensitivity
     samples: int
-    times: tuple[RegionTimes, RegionTimes] | None
+    in_float: RegionTimes | None
+    lowered: Mapping[str, RegionTimes]
     unmeasured: str | None
     sizes: Mapping[str, int]
 
-    def seconds(self, group: Group) -> tuple[float, float] | None:
+    @property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """All that were measured."""
+        return tuple(noise.alternative for noise in self.sensitivity.noises)
+
+    def seconds(self, way: Alternative) -> tuple[float, float] | None:
         """Measured time of a group's kernels in float, and lowered."""
-        if self.times is None:
+        if self.in_float is None:
             return None
-        before, after = (sum(each.regions.get(name, 0.0) for name in group.regions) for each in self.times)
+        before, after = (
+            sum(times.regions.get(name, 0.0) for name in way.group.regions)
+            for times in (self.in_float, self.lowered[way.plan])
+        )
         return before, after
 
 
-def sense_plan(target: Target, model: ir.Model, plan: Plan, trial: Trial, stages: Stages) -> Sensed:
-    """Measure every group of a plan alone, and the times of all."""
+def sense_plans(target: Target, model: ir.Model, plans: Sequence[Plan], trial: Trial, stages: Stages) -> Sensed:
+    """Measure every group alone as each plan lowers it, and the times of all.
 
-    def alone(group: Group) -> ir.Model:
-        return target.rehearse(model, plan.only(group.regions))
+    Args:
+        plans: of the same regions, at least one.
+    """
+    by_name = {plan.name: plan for plan in plans}
 
-    together = groups(plan)
-    with stages("sensitivity", len(together)) as advance:
-        sensitivity = measure(trial, together, alone, advance=advance)
+    def alone(way: Alternative) -> ir.Model:
+        return target.rehearse(model, by_name[way.plan].only(way.regions))
+
+    def times(plan: Plan) -> RegionTimes:
+        return region_times(model, plan, target.rehearse(model, plan), trial.feeds, trial.threads)
+
+    ways = alternatives(plans)
+    with stages("sensitivity", len(ways)) as advance:
+        sensitivity = measure(trial, ways, alone, advance=advance)
         unmeasured = target.timed_here()
-        times = None if unmeasured else _times(target, model, plan, trial)
+        in_float = None if unmeasured else times(float_plan(plans[0].regions))
+        lowered = {} if unmeasured else {plan.name: times(plan) for plan in plans}
     sizes = ir.value_sizes(model, {name: array.shape for name, array in trial.feeds[0].items()})
-    return Sensed(plan, sensitivity, len(trial.feeds), times, unmeasured, sizes)
-
-
-def _times(target: Target, model: ir.Model, plan: Plan, trial: Trial) -> tuple[RegionTimes, RegionTimes]:
-    in_float, lowered = (
-        region_times(model, each, target.rehearse(model, each), trial.feeds[0], trial.threads)
-        for each in (float_plan(plan.regions), plan)
-    )
-    return in_float, lowered
+    return Sensed(by_name, sensitivity, len(trial.feeds), in_float, lowered, unmeasured, sizes)

@@ -1,7 +1,7 @@
-"""Sensitivity: the noise at the outputs that each group of regions makes when it alone runs at a lower precision.
+"""Sensitivity: the noise at the outputs that each group of regions makes when it alone is lowered, each way it may be.
 
-Noise powers of errors that know nothing of each other add. So one measurement for each group predicts the error of
-every choice of groups; the whole of YOLOv8n, 230 regions, by the sum of its parts to 1.3 dB.
+Noise powers of errors that know nothing of each other add. So one measurement for each way to
+lower a group predicts the error of every choice; the whole of YOLOv8n, 230 regions, by the sum of its parts to 1.3 dB.
 
 Each measurement runs the real kernels: a session of the graph as the backend would write it for that group alone. It
 shares its weights with all others, which makes it cheaper than one session with a switch before every value.
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infer_opt import ir
-from infer_opt.calibrate.metrics import no_kinds, sqnr_db
+from infer_opt.calibrate.metrics import sqnr_db
 from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.verification import Errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     import numpy as np
 
-    from infer_opt.calibrate.grouping import Group
-    from infer_opt.calibrate.metrics import OutputError
+    from infer_opt.calibrate.grouping import Alternative
+    from infer_opt.calibrate.metrics import Kinds, OutputError
     from infer_opt.calibrate.sample_set import SampleSet
 
 __all__ = ["Noise", "Sensitivity", "Trial", "measure"]
@@ -34,15 +34,15 @@ _MOST_SAMPLES = 8
 
 @dataclass(frozen=True)
 class Noise:
-    """What one group adds: noise power by part of the outputs, summed over all samples and elements."""
+    """What one lowered group adds: noise power by part of the outputs, summed over all samples and elements."""
 
-    group: Group
+    alternative: Alternative
     powers: Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """All groups.
+    """All groups, each way they may be lowered.
 
     Args:
         signals: power of each part of the outputs, summed like the noises.
@@ -51,9 +51,9 @@ class Sensitivity:
     signals: Mapping[str, float]
     noises: tuple[Noise, ...]
 
-    def sqnr(self, lowered: Collection[Group]) -> dict[str, float]:
-        """SQNR of each part in dB, as predicted for these groups together."""
-        chosen = [noise for noise in self.noises if noise.group in lowered]
+    def sqnr(self, lowered: Collection[Alternative]) -> dict[str, float]:
+        """SQNR of each part in dB, as predicted for these together."""
+        chosen = [noise for noise in self.noises if noise.alternative in lowered]
         return {
             part: sqnr_db(signal, sum(noise.powers[part] for noise in chosen)) for part, signal in self.signals.items()
         }
@@ -74,11 +74,16 @@ class Trial:
     threads: int = 1
 
     @classmethod
-    def of_samples(cls, model: ir.Model, samples: SampleSet, threads: int) -> Trial:
-        """A few samples from all over a set: the noise of one layer hardly differs from sample to sample."""
+    def of_samples(cls, model: ir.Model, samples: SampleSet, threads: int, besides: Iterable[int | None] = ()) -> Trial:
+        """A few samples from all over a set: the noise of one layer hardly differs from sample to sample.
+
+        Args:
+            besides: indices of samples that take part in any case: one for each branch of an If.
+        """
         step = max(1, len(samples) // _MOST_SAMPLES)
-        feeds = [feed for index, feed in enumerate(samples) if index % step == 0]
-        return cls.of(model, feeds[:_MOST_SAMPLES], ir.output_parts(model), threads)
+        chosen = {*range(0, len(samples), step)[:_MOST_SAMPLES], *besides}
+        feeds = [feed for index, feed in enumerate(samples) if index in chosen]
+        return cls.of(model, feeds, ir.output_parts(model), threads)
 
     @classmethod
     def of(
@@ -88,10 +93,14 @@ class Trial:
         runner = Runner.of_model(model, "the model", threads=threads)
         return cls(feeds, [runner.run(feed) for feed in feeds], parts, threads)
 
-    def errors(self, model: ir.Model) -> list[OutputError]:
-        """What another model makes of the samples, held to the outputs in float."""
+    def errors(self, model: ir.Model, kinds: Kinds = tuple) -> list[OutputError]:
+        """What another model makes of the samples, held to the outputs in float.
+
+        Args:
+            kinds: what an output may be, beside numbers.
+        """
         runner = Runner.of_model(model, "the model", threads=self.threads)
-        found = Errors(runner.outputs, self.parts, no_kinds)
+        found = Errors(runner.outputs, self.parts, kinds=kinds)
         for feed, expected in zip(self.feeds, self.outputs, strict=True):
             found.add(expected, runner.run(feed))
         return found.all()
@@ -99,22 +108,22 @@ class Trial:
 
 def measure(
     trial: Trial,
-    groups: Sequence[Group],
-    alone: Callable[[Group], ir.Model],
+    ways: Sequence[Alternative],
+    alone: Callable[[Alternative], ir.Model],
     *,
     advance: Callable[[], None] = lambda: None,
 ) -> Sensitivity:
-    """Run every group alone at its lower precision.
+    """Run every group alone, each way it may be lowered.
 
     Args:
         alone: the model with one group lowered, as the backend writes it.
-        advance: called after each group.
+        advance: called after each.
     """
     signals: dict[str, float] = {}
     noises: list[Noise] = []
-    for group in groups:
-        errors = trial.errors(alone(group))
+    for way in ways:
+        errors = trial.errors(alone(way))
         signals = {error.name: error.signal for error in errors}
-        noises.append(Noise(group, {error.name: error.noise for error in errors}))
+        noises.append(Noise(way, {error.name: error.noise for error in errors}))
         advance()
     return Sensitivity(signals, tuple(noises))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from infer_opt.calibrate.runner import Runner
 
@@ -33,15 +33,19 @@ class Latency:
 
 def interleaved(
     runners: Mapping[str, Runner],
-    feed: Mapping[str, np.ndarray],
+    feeds: Sequence[Mapping[str, np.ndarray]],
     *,
     rounds: int = 15,
     seconds: float = 4.0,
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, Latency]:
-    """Time each runner on one feed; see `in_turns`."""
-    timers = {name: partial(runner.seconds, feed) for name, runner in runners.items()}
-    return in_turns(timers, rounds=rounds, seconds=seconds, advance=advance)
+    """Time each runner; see `in_turns`. Of several feeds, one run counts as the mean over all."""
+    timers = {name: partial(_mean_seconds, runner, feeds) for name, runner in runners.items()}
+    return in_turns(timers, rounds=rounds, seconds=seconds / len(feeds), advance=advance)
+
+
+def _mean_seconds(runner: Runner, feeds: Sequence[Mapping[str, np.ndarray]]) -> float:
+    return sum(runner.seconds(feed) for feed in feeds) / len(feeds)
 
 
 def in_turns(

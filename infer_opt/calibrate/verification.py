@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from infer_opt import ir
     from infer_opt.calibrate.expected import Expected
-    from infer_opt.calibrate.metrics import Kind
+    from infer_opt.calibrate.metrics import Kinds
     from infer_opt.calibrate.runner import Runner
 
 __all__ = ["Errors", "compare"]
@@ -26,7 +26,7 @@ def compare(
     describe: Callable[[int], str] = "sample {}".format,
     *,
     parts: Mapping[str, ir.Parts] | None = None,
-    kinds: Callable[[], tuple[Kind, ...]] = auto_kinds,
+    kinds: Kinds = auto_kinds,
     advance: Callable[[], None] = lambda: None,
 ) -> list[OutputError]:
     """Run the candidate on each feed; errors of all outputs.
@@ -39,8 +39,8 @@ def compare(
             loss of all scores.
 
     Raises:
-        InputError: a NaN or Inf in a feed reaches an output of the original.
-        RunError: the original or the candidate does not run on a feed.
+        InputError: the original does not run on a feed, or a NaN or Inf in it reaches an output.
+        RunError: the candidate does not run on a feed.
     """
     errors = Errors(expected.runner.outputs, parts or {}, kinds, state=expected.state)
     for index, feed in enumerate(feeds):
@@ -58,11 +58,10 @@ def compare(
 def _later(
     feed: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], state: Mapping[str, str]
 ) -> dict[str, np.ndarray] | None:
-    """The feed with the state that a run left; None where there is none, or of another shape than the input's."""
+    """The feed with the state that a run left; None where there is none, or none that could be fed."""
     left = {given: outputs[name] for name, given in state.items() if given in feed}
-    if not left or any(array.shape != feed[given].shape for given, array in left.items()):
-        return None
-    return {**feed, **left}
+    fits = all(array.shape == feed[given].shape and np.isfinite(array).all() for given, array in left.items())
+    return {**feed, **left} if left and fits else None
 
 
 class Errors:
@@ -76,7 +75,7 @@ class Errors:
         self,
         outputs: Iterable[str],
         parts: Mapping[str, ir.Parts],
-        kinds: Callable[[], tuple[Kind, ...]] = auto_kinds,
+        kinds: Kinds = auto_kinds,
         *,
         state: Collection[str] = (),
     ) -> None:
@@ -86,7 +85,7 @@ class Errors:
             for name in outputs
         }
         self._part = {
-            (name, bounds): OutputError(f"{name}[{bounds[0]}:{bounds[1]}]", part=True, kinds=kinds())
+            (name, bounds): OutputError(f"{name}[{bounds[0]}:{bounds[1]}]", kinds=kinds())
             for name, joined in parts.items()
             for bounds in joined.bounds()
         }

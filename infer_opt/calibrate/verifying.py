@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from infer_opt.calibrate.augment import Augmentation, Blur, Noise, augmented, image_inputs
+from infer_opt.calibrate.augment import Augmentation, Blur, Noise, image_inputs
+from infer_opt.calibrate.augmented_samples import AugmentedSamples
 from infer_opt.calibrate.feeding import Feeding
-from infer_opt.calibrate.sample_set import Feed, InputSpec, SampleSet
+from infer_opt.calibrate.sample_set import InputSpec, SampleSet
+from infer_opt.calibrate.sample_views import Joined, Subset
 
 __all__ = ["Verifying", "verifying"]
 
@@ -40,101 +42,24 @@ def verifying(feeding: Feeding, inputs: Sequence[InputSpec], seed: int) -> Verif
     """The sets for one compile; None where there are no samples at all."""
     if feeding.held_out is None:
         return None
-    held_out = _Some(feeding.held_out, tuple(range(feeding.verification_count)))
+    held_out = Subset.of(feeding.held_out, range(feeding.verification_count))
     if feeding.is_random or feeding.calibration is None:
         return Verifying(held_out, len(held_out))
     images = image_inputs(inputs)
-    first = _Some(held_out, tuple(range(min(_MOST_CHANGED, len(held_out)))))
-    changed = {each.name: _Changed(first, images, each, seed) for each in _CHANGES} if images else {}
+    clean = Subset.of(held_out, range(min(_MOST_CHANGED, len(held_out))))
+    changed = {change.name: _changed(clean, images, change, seed) for change in _CHANGES} if images else {}
     return Verifying(_topped_up(held_out, feeding), len(held_out), changed)
 
 
 def _topped_up(held_out: SampleSet, feeding: Feeding) -> SampleSet:
-    more = _ENOUGH - len(held_out)
-    calibration = feeding.calibration
-    if more <= 0 or calibration is None or len(calibration) == len(held_out):  # shared already
+    more, calibration = _ENOUGH - len(held_out), feeding.calibration
+    if more <= 0 or calibration is None or calibration is feeding.held_out:
         return held_out
     step = max(1, len(calibration) // more)
-    return _Joined((held_out, _Some(calibration, tuple(range(0, len(calibration), step))[:more])))
+    return Joined.of(held_out, Subset.of(calibration, range(0, len(calibration), step)[:more]))
 
 
-class _View(SampleSet):
-    """Samples of other sets, with their names."""
-
-    def _digest(self) -> str | None:
-        return None
-
-
-@dataclass(frozen=True)
-class _Some(_View):
-    """Samples of a set by index, in ascending order."""
-
-    whole: SampleSet
-    indices: tuple[int, ...]
-
-    @property
-    def source(self) -> str:  # type: ignore[override] # a view has none of its own
-        return self.whole.source
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def describe(self, index: int) -> str:
-        return self.whole.describe(self.indices[index])
-
-    def _read(self, start: int, stop: int) -> Iterator[Feed]:
-        wanted = self.indices[start:stop]
-        if wanted:
-            # One pass: reading anew for each would run through a stacked file or a function again and again.
-            feeds = self.whole.feeds(wanted[0], wanted[-1] + 1)
-            yield from (feed for index, feed in enumerate(feeds, start=wanted[0]) if index in set(wanted))
-
-
-@dataclass(frozen=True)
-class _Joined(_View):
-    """Sets one after the other."""
-
-    sets: tuple[SampleSet, ...]
-
-    @property
-    def source(self) -> str:  # type: ignore[override] # a view has none of its own
-        return self.sets[0].source
-
-    def __len__(self) -> int:
-        return sum(map(len, self.sets))
-
-    def describe(self, index: int) -> str:
-        for each in self.sets:
-            if index < len(each):
-                return each.describe(index)
-            index -= len(each)
-        raise IndexError(index)
-
-    def _read(self, start: int, stop: int) -> Iterator[Feed]:
-        for each in self.sets:
-            yield from each.feeds(min(start, len(each)), min(stop, len(each)))
-            start, stop = max(0, start - len(each)), max(0, stop - len(each))
-
-
-@dataclass(frozen=True)
-class _Changed(_View):
-    """A set of images of which each is changed."""
-
-    clean: SampleSet
-    images: tuple[str, ...]
-    change: Augmentation
-    seed: int
-
-    @property
-    def source(self) -> str:  # type: ignore[override] # a view has none of its own
-        return self.clean.source
-
-    def __len__(self) -> int:
-        return len(self.clean)
-
-    def describe(self, index: int) -> str:
-        return f"{self.clean.describe(index)} with {self.change.name}"
-
-    def _read(self, start: int, stop: int) -> Iterator[Feed]:
-        for index, feed in enumerate(self.clean.feeds(start, stop), start=start):
-            yield augmented(feed, self.images, self.change, self.seed, index)
+def _changed(clean: SampleSet, images: tuple[str, ...], change: Augmentation, seed: int) -> SampleSet:
+    """The changed copies alone."""
+    pairs = AugmentedSamples(clean.source, clean, images, (change,), seed)
+    return Subset.of(pairs, range(1, len(pairs), 2))

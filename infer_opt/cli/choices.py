@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,11 +13,14 @@ from infer_opt.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from infer_opt.calibrate.augment import Augmentation
     from infer_opt.profiles import Profile
 
 __all__ = [
+    "Augment",
     "Json",
     "MaxDrop",
+    "Metric",
     "MinSqnr",
     "Plugins",
     "Preprocess",
@@ -25,6 +28,7 @@ __all__ = [
     "Shapes",
     "Surgery",
     "Threads",
+    "augmentations",
     "budget_number",
     "load_plugins",
     "load_profile",
@@ -40,14 +44,25 @@ Shapes = Annotated[
 Preprocess = Annotated[
     str | None, typer.Option(metavar="SPEC", help="How images become inputs, like `size=224x224,scale=1/255`.")
 ]
+Augment = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME[,...]",
+        help="Calibrate on changed images too: noise, blur, brightness, contrast.",
+    ),
+]
 MinSqnr = Annotated[
     float | None, typer.Option("--min-sqnr", metavar="DB", help="Least SQNR of every float output, in dB.")
 ]
 MaxDrop = Annotated[
     float | None,
     typer.Option(
-        "--max-drop", metavar="X", min=0.0, max=1.0, help="Largest share of samples whose top class may change."
+        "--max-drop", metavar="X", min=0.0, max=1.0, help="Largest drop of the metric, or of the score of --eval."
     ),
+]
+Metric = Annotated[
+    Literal["auto", "sqnr", "cosine", "top1", "top5", "detection", "ctc"],
+    typer.Option(help="How outputs are compared with the original's; `auto` tells by the output."),
 ]
 Plugins = Annotated[
     list[str] | None,
@@ -72,6 +87,17 @@ def load_plugins(named: Sequence[str] | None) -> None:
     load_installed_plugins()
     for plugin in named or ():
         load_plugin(plugin)
+
+
+def augmentations(text: str | None) -> tuple[Augmentation, ...]:
+    """The changes that `--augment` names; none without it.
+
+    Raises:
+        UsageError: a name is unknown or comes twice.
+    """
+    from infer_opt.calibrate.augment import parse
+
+    return () if text is None else parse(text)
 
 
 def budget_number(option: str, value: float | None) -> float | None:

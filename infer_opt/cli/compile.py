@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from infer_opt.cli.choices import (
+    Augment,
     Json,
     MaxDrop,
+    Metric,
     MinSqnr,
     Plugins,
     Preprocess,
@@ -18,6 +20,7 @@ from infer_opt.cli.choices import (
     Shapes,
     Surgery,
     Threads,
+    augmentations,
     budget_number,
     load_plugins,
     load_profile,
@@ -52,6 +55,7 @@ def compile_command(
         ),
     ] = None,
     preprocess: Preprocess = None,
+    augment: Augment = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -65,6 +69,13 @@ def compile_command(
     pipeline: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="Exactly these passes, like `simplify,fuse,quantize{method=entropy}`."),
+    ] = None,
+    metric: Metric = "auto",
+    evaluate: Annotated[
+        str | None,
+        typer.Option(
+            "--eval", metavar="FILE.py:FUNC", help="Your own score: takes run(inputs) -> outputs, returns a number."
+        ),
     ] = None,
     max_drop: MaxDrop = None,
     min_sqnr: MinSqnr = None,
@@ -121,6 +132,7 @@ def compile_command(
         out=out or Path(f"{model.stem}-{profiles[0].name}"),
         calib=calib,
         preprocess=preprocess,
+        augment=augmentations(augment),
         pipeline=None if pipeline is None else Pipeline.parse(pipeline),
         precision=precision,
         budget=Budget(
@@ -137,6 +149,8 @@ def compile_command(
         allowed_ops=frozenset(allow_ops or ()),
         dry_run=dry_run,
         dump_ir=_not_a_file("--dump-ir", dump_ir),
+        metric=metric,
+        evaluate=evaluate,
     )
     requests = [request] if len(profiles) == 1 else _for_each(profiles, request, out)
     with operated_model(model, surgery) as operated:

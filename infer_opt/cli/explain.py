@@ -48,6 +48,5 @@ def explain_passes(report: Report, only: str | None) -> None:
 def _kept(report: Report) -> Iterator[tuple[str, str]]:
     for region in report.plan.regions:
         choice = report.plan.choices[region.name]
-        lowered = choice.precision != region.own
-        reason = choice.reason if lowered else region.reason or choice.reason
+        reason = choice.reason if region.schemes else region.reason or choice.reason
         yield choice.precision, f"`{region.name}` ({region.op_type}): {reason}"

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infer_opt.cli.choices import Json, Plugins, Preprocess, Seed, Shapes, Threads, load_plugins, load_profile
+from infer_opt.cli.choices import (
+    Augment,
+    Json,
+    Plugins,
+    Preprocess,
+    Seed,
+    Shapes,
+    Threads,
+    augmentations,
+    load_plugins,
+    load_profile,
+)
 from infer_opt.cli.output import facts, listing, write, write_json
 
 if TYPE_CHECKING:
@@ -25,6 +36,7 @@ def sensitivity_command(
     target: Annotated[str, typer.Option(metavar="NAME|FILE", help="A profile.")],
     calib: Annotated[str, typer.Option(metavar="PATH", help="Samples, as `compile --calib` takes them.")],
     preprocess: Preprocess = None,
+    augment: Augment = None,
     pipeline: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Passes before it; the profile's by default.")
     ] = None,
@@ -39,7 +51,8 @@ def sensitivity_command(
     A part is what would be lowered together: a convolution or matrix product and what follows it in integers. The
     error of each output is measured on a few samples with the kernels of this host, most costly part first, and the
     error of all parts together is predicted from them: noise adds. Beside it, how long the part takes in float and at
-    INT8, where the latency of this host counts for the profile. Nothing is written.
+    INT8, where the latency of this host counts for the profile. A part that can run at INT8 both ways, with ranges of
+    the samples (`int8`) and with ranges found at run time (`int8-dynamic`), has a line for each. Nothing is written.
     """
     from infer_opt import ir
     from infer_opt.cli.progress import progress
@@ -54,6 +67,7 @@ def sensitivity_command(
         Path(),
         calib=calib,
         preprocess=preprocess,
+        augment=augmentations(augment),
         pipeline=None if pipeline is None else Pipeline.parse(pipeline),
         shapes=tuple(ir.InputShape.parse(text) for text in shapes or ()),
         threads=threads,
@@ -64,20 +78,25 @@ def sensitivity_command(
     if as_json:
         write_json(table)
         return
-    parts = list(table["together_db"])
+    parts = list(sensed.sensitivity.signals)
     rows = [
         (
             entry["name"],
+            entry["precision"],
             str(len(entry["regions"])),
             *(_decibels(entry["sqnr_db"][part]) for part in parts),
             *map(_microseconds, entry["milliseconds"] or ()),
         )
         for entry in table["groups"]
     ]
-    together = ("all together (predicted)", "", *(_decibels(table["together_db"][part]) for part in parts))
+    together = [
+        ("all together (predicted)", name, "", *(_decibels(found[part]) for part in parts))
+        for name, found in table["together_db"].items()
+    ]
     times = ("float us", "INT8 us") if table["unmeasured"] is None else ()
-    header = ("part", "regions", *parts, *times)
-    listing(header, [*rows, together + ("",) * len(times)], numbers=range(1, len(header)))
+    header = ("part", "precision", "regions", *parts, *times)
+    rows += [row + ("",) * len(times) for row in together]
+    listing(header, rows, numbers=range(2, len(header)))
     write("")
     facts(_notes(table), title=f"SQNR in dB (measured, {table['samples']} samples), {model} for {table['target']}")
 
@@ -86,21 +105,27 @@ def _table(sensed: Sensed, request: Any) -> dict[str, Any]:
     from infer_opt.calibrate.metrics import sqnr_db
 
     sensitivity = sensed.sensitivity
-    regions = {region.name: region for region in sensed.plan.regions}
-    together = sensitivity.sqnr([noise.group for noise in sensitivity.noises])
-    weakest = min(together, key=lambda part: together[part])
+    first = next(iter(sensed.plans.values()))
+    regions = {region.name: region for region in first.regions}
+    together = {
+        name: sensitivity.sqnr([way for way in sensed.alternatives if way.plan == name])
+        for name, plan in sensed.plans.items()
+        if plan.lowered()
+    }
+    weakest = min(sensitivity.signals, key=lambda part: min(found[part] for found in together.values()), default="")
 
     def entry(noise: Noise) -> dict[str, Any]:
-        group = noise.group
+        way = noise.alternative
         return {
-            "name": group.name,
-            "regions": list(group.regions),
-            "nodes": [name for region in group.regions for name in regions[region].origin],
+            "name": way.group.name,
+            "precision": way.plan,
+            "regions": list(way.regions),
+            "nodes": [name for region in way.regions for name in regions[region].origin],
             "sqnr_db": {part: sqnr_db(signal, noise.powers[part]) for part, signal in sensitivity.signals.items()},
-            "milliseconds": None if (times := sensed.seconds(group)) is None else [1e3 * time for time in times],
+            "milliseconds": None if (times := sensed.seconds(way)) is None else [1e3 * time for time in times],
         }
 
-    kept = [region for region in sensed.plan.regions if sensed.plan.choices[region.name].precision == region.own]
+    lowered = {name for way in sensed.alternatives for name in way.regions}
     return {
         "schema": 1,
         "model": str(request.model),
@@ -109,13 +134,18 @@ def _table(sensed: Sensed, request: Any) -> dict[str, Any]:
         "groups": [entry(noise) for noise in sorted(sensitivity.noises, key=lambda noise: -noise.powers[weakest])],
         "together_db": together,
         "unmeasured": sensed.unmeasured,
-        "kept": [{"name": region.name, "reason": sensed.plan.choices[region.name].reason} for region in kept],
+        "kept": [
+            {"name": region.name, "reason": first.choices[region.name].reason}
+            for region in first.regions
+            if region.name not in lowered
+        ],
     }
 
 
 def _notes(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "latency", table["unmeasured"] or "measured kernel by kernel on this host, all parts at INT8 together"
-    yield "parts", f"{len(table['groups'])}, of {sum(len(entry['regions']) for entry in table['groups'])} regions"
+    lowered = {name for entry in table["groups"] for name in entry["regions"]}
+    yield "parts", f"{len({entry['name'] for entry in table['groups']})}, of {len(lowered)} regions"
     reasons: dict[str, int] = {}
     for entry in table["kept"]:
         reasons[entry["reason"]] = reasons.get(entry["reason"], 0) + 1

@@ -56,12 +56,18 @@ def _errors(report: Report) -> Iterator[tuple[str, str]]:
     if not errors:
         yield "error", "not measured: nothing was run"
         return
-    kind = "random inputs" if report.samples["random"] else "held-out samples"
-    yield "error", f"on {report.samples['verification']} {kind}, against the original:"
+    yield "error", f"on {_samples(report)}, against the original:"
     worst = sorted(errors, key=lambda error: error.sqnr)
     yield from (("error", error_text(error)) for error in worst[:_MOST_OUTPUTS])
     if len(worst) > _MOST_OUTPUTS:
         yield "error", f"{len(worst) - _MOST_OUTPUTS} more outputs, all nearer, in report.json"
+
+
+def _samples(report: Report) -> str:
+    count, also = report.samples["verification"], report.samples["also_verified"]
+    if report.samples["random"]:
+        return f"{count} random inputs"
+    return f"{count} held-out and {also} calibration samples" if also else f"{count} held-out samples"
 
 
 def error_text(error: OutputError) -> str:

@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
 from infer_opt.calibrate.choice import choose
+from infer_opt.calibrate.evaluation import Evaluation
 from infer_opt.calibrate.feeding import Feeding, feeding, input_specs
 from infer_opt.calibrate.judging import ORIGINAL, Candidate, Contest, judge
+from infer_opt.calibrate.metrics import METRICS
 from infer_opt.calibrate.original import Original
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.progress import Progress, Silent, Stages
 from infer_opt.calibrate.verifying import verifying
 from infer_opt.compile.bench import Bench
+from infer_opt.compile.doubts import stand_ins, unverified_branches
 from infer_opt.compile.optimise import run_passes
 from infer_opt.compile.plans import plans
 from infer_opt.compile.record import Compiled, manifest_of, report_of
 from infer_opt.compile.request import Order, Request
+from infer_opt.errors import InputError
 from infer_opt.report import Report, write_manifest, write_report
 from infer_opt.report.publish import check_out, publish, staging
 
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.target import Target
 
 __all__ = ["compile_model"]
+
+_TIMED_BRANCHES = 8  # held-out samples whose mean time counts where samples take different ways through the model
 
 
 def compile_model(request: Request, progress: Progress | None = None) -> Report:
@@ -39,13 +45,15 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     source = _load(request, stages)
     target: Target = targets.create(request.profile)
     target.check(source, request.allowed_ops)  # before any work: what the device cannot run
-    samples = feeding(source, request.calib, request.preprocess, request.seed)
+    samples = feeding(source, request.calib, request.preprocess, request.seed, request.augment)
     original = _open_original(request, source, samples)
+    evaluation = _evaluation(request, original)
     unmeasured = "nothing was run here" if original.runner is None else target.timed_here()
     model, steps = run_passes(request, order, source, samples, original, stages)
-    unmeasured = unmeasured or _stand_ins(source, model)
-    planned, notes = plans(request, order, target, model, samples, original, stages)
-    candidates = [Candidate(plan, model, searched) for plan, searched in planned]
+    unmeasured = unmeasured or stand_ins(source, model)
+    planned = plans(request, order, target, model, samples, original, stages)
+    candidates = [Candidate(plan, model) for plan in planned.plans]
+    candidates += [Candidate(plan, model, searched=True) for plan in planned.searched]
     if order.free and unmeasured is None:
         # Graph passes may not pay either: the model as it came competes.
         candidates.append(Candidate(replace(float_plan(target.regions(source)), name=ORIGINAL), source))
@@ -54,11 +62,14 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
         verifying(samples, input_specs(source), request.seed),
         ir.output_parts(source),
         ir.recurrent_state(source),
-        None if order.int8 else request.budget,
-        timed=unmeasured is None,
+        None if order.named else request.budget,
+        timed=0 if unmeasured is not None else _TIMED_BRANCHES if ir.branches(source) else 1,
+        kinds=METRICS[request.metric],
+        evaluation=evaluation,
     )
     with staging(request.out) as folder:
-        workshop = Bench(target, folder, None if original.runner is None else request.thread_count)
+        threads = None if original.runner is None else request.thread_count
+        workshop = Bench(target, folder, threads)
         verdict = judge(candidates, workshop, contest, stages)
         best, why = choose(verdict.judged, unmeasured)
         if best.latency is None:
@@ -75,7 +86,8 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
             winner,
             why,
             unmeasured,
-            [*filter(None, [original.warning]), *notes],
+            [*filter(None, [original.warning]), *planned.notes, *unverified_branches(winner, model, samples, threads)],
+            planned.audit,
             stages.seconds,
         )
         report = report_of(done)
@@ -103,7 +115,10 @@ def _open_original(request: Request, source: ir.Model, samples: Feeding) -> Orig
     return Original.open(request.file, request.title, source, samples, request.thread_count)
 
 
-def _stand_ins(*models: ir.Model) -> str | None:
-    """Why latency says nothing where a reference stands for an operator that only the device has."""
-    names = {f"`{name}`" for model in models for name in ir.referenced_operators(model)}
-    return f"{', '.join(sorted(names))} ran as a reference, not as the device's kernel" if names else None
+def _evaluation(request: Request, original: Original) -> Evaluation | None:
+    """The user's score, with the original's; before the work, since the function may be at fault."""
+    if request.evaluate is None:
+        return None
+    if original.runner is None:
+        raise InputError("--eval scores a model that runs here, and nothing is run", "leave --eval or --no-verify out")
+    return Evaluation.of(request.evaluate, original.runner)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.budget import Budget
     from infer_opt.calibrate.choice import Judged
     from infer_opt.calibrate.feeding import Feeding
+    from infer_opt.calibrate.findings import Audit
     from infer_opt.calibrate.judging import Built, Verdict
     from infer_opt.calibrate.verifying import Verifying
     from infer_opt.compile.request import Order, Request
@@ -36,6 +37,7 @@ class Compiled:
         why: why the winner won.
         unmeasured: why there is no latency, or None.
         notes: warnings besides those of samples and passes.
+        audit: of the calibration samples, or None where nothing was calibrated on real ones.
         stages: measured seconds.
     """
 
@@ -50,6 +52,7 @@ class Compiled:
     why: str
     unmeasured: str | None
     notes: Sequence[str]
+    audit: Audit | None
     stages: dict[str, float]
 
     @property
@@ -90,7 +93,8 @@ def _samples(done: Compiled) -> dict[str, Any]:
     on = done.verified_on
     also = 0 if on is None else len(on.samples) - on.held_out
     changed = {} if on is None else {name: len(each) for name, each in on.changed.items()}
-    return done.samples.table() | {"also_verified": also, "changed": changed}
+    audit = None if done.audit is None else done.audit.table()
+    return done.samples.table() | {"also_verified": also, "changed": changed, "audit": audit}
 
 
 def _carried_out(order: Order, winner: Built) -> Pipeline:
@@ -130,9 +134,9 @@ def _surgery(request: Request) -> dict[str, str] | None:
 
 
 def _budget_faults(budget: Budget, best: Judged, unmeasured: str | None) -> Iterator[str]:
-    yield from budget.faults(best.errors, best.speedup)
-    yield from budget.collapses(best.errors)
-    yield from budget.unchecked(best.errors)
+    yield from budget.faults(best.errors, best.speedup, best.score)
+    yield from budget.collapses(best.errors, best.score)
+    yield from budget.unchecked(best.errors, best.score)
     if budget.min_speedup is not None and best.speedup is None:
         yield f"--min-speedup cannot be checked: latency was not measured: {unmeasured}"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from infer_opt import ir
 from infer_opt.calibrate.budget import Budget
+from infer_opt.calibrate.metrics import AUTO
 from infer_opt.errors import InputError
 from infer_opt.passes import Pipeline
 from infer_opt.passes.quantize import Quantize
@@ -14,6 +15,7 @@ from infer_opt.passes.quantize import Quantize
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from infer_opt.calibrate.augment import Augmentation
     from infer_opt.profiles import Profile
 
 __all__ = ["Order", "Precision", "Request"]
@@ -26,6 +28,7 @@ class Request:
     """What a user asks of one compile. Options mean what docs/cli.md says of them.
 
     Args:
+        augment: how calibration samples are changed besides.
         pipeline: None runs the profile's own.
         threads: None takes the profile's.
         surgery: the user's script that made `operated`.
@@ -33,6 +36,8 @@ class Request:
         allowed_ops: operators (`DOMAIN::OP`) that the device has, though the backend does not know them.
         strict: a graph pass that changes an output is an error, where it is undone otherwise.
         dry_run: do everything but write the folder.
+        metric: how outputs are compared: a key of `calibrate.metrics.METRICS`.
+        evaluate: `FILE.py:function` that scores a model, or None.
     """
 
     model: Path
@@ -40,6 +45,7 @@ class Request:
     out: Path
     calib: str | None = None
     preprocess: str | None = None
+    augment: tuple[Augmentation, ...] = ()
     pipeline: Pipeline | None = None
     precision: Precision = "auto"
     budget: Budget = field(default_factory=Budget)
@@ -54,6 +60,8 @@ class Request:
     strict: bool = False
     dry_run: bool = False
     dump_ir: Path | None = None
+    metric: str = AUTO
+    evaluate: str | None = None
 
     @property
     def file(self) -> Path:
@@ -79,6 +87,7 @@ class Order:
         pipeline: the passes to run.
         int8: INT8 is an order, not one candidate among others.
         tries_int8: INT8 is an order or a candidate.
+        half: whatever stays float is FP16 where the device has it: FP16 or INT8 is an order, or FP16 is a candidate.
         free: nothing is ordered; everything competes.
     """
 
@@ -86,7 +95,13 @@ class Order:
     quantize: Quantize
     int8: bool
     tries_int8: bool
+    half: bool
     free: bool
+
+    @property
+    def named(self) -> bool:
+        """Whether one precision is an order, so that nothing is refused."""
+        return self.int8 or (self.half and not self.free)
 
     @classmethod
     def of(cls, request: Request) -> Order:
@@ -105,7 +120,8 @@ class Order:
             raise InputError("INT8 needs samples to find its ranges", "pass --calib PATH, or --precision fp32")
         competes = request.precision == "auto" and quantize is not None and "int8" in request.profile.precisions
         free = request.precision == "auto" and request.pipeline is None
-        return cls(pipeline, quantize or Quantize(), int8, int8 or competes, free)
+        half = "fp16" in request.profile.precisions and (free or int8 or request.precision == "fp16")
+        return cls(pipeline, quantize or Quantize(), int8, int8 or competes, half, free)
 
 
 def _check_offered(request: Request, wanted: str) -> None:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
 from infer_opt.calibrate.feeding import feeding
-from infer_opt.calibrate.planner import ValueRanges, integer_plan, watched_values
+from infer_opt.calibrate.plan import DYNAMIC, INT8
+from infer_opt.calibrate.planner import ValueRanges, lowered_plans, watched_values
 from infer_opt.calibrate.progress import Silent, Stages
 from infer_opt.calibrate.repairs import choose_ranges, repair_weights
-from infer_opt.calibrate.sensing import sense_plan
+from infer_opt.calibrate.sensing import sense_plans
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
 from infer_opt.compile.optimise import legalized
@@ -38,14 +39,14 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
         ir.fix_input_shapes(source, request.shapes)
     target: Target = targets.create(request.profile)
     target.check(source, request.allowed_ops)
-    samples = feeding(source, request.calib, request.preprocess, request.seed).calibration
+    samples = feeding(source, request.calib, request.preprocess, request.seed, request.augment).calibration
     if samples is None:
         raise InputError("sensitivity is measured on samples", "pass --calib PATH")
     with stages("passes"):
         model, _ = legalized(request.profile, order.pipeline).run(source)
     with stages("plan"):
         regions = target.regions(model)
-    if not any(region.schemes for region in regions):
+    if not any({INT8, DYNAMIC} & set(region.precisions) for region in regions):
         reason = next((region.reason for region in regions if region.reason), "the backend writes one precision")
         raise InputError(
             f"no part of `{request.model}` can run at INT8 on `{request.profile.name}`: {reason}",
@@ -60,11 +61,11 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
             seed=request.seed,
             advance=advance,
         )
-    trial = Trial.of_samples(model, samples, request.thread_count)
-    plan = integer_plan(model, regions, found.sketches, order.quantize.ranges)
+    plans = lowered_plans(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
+    trial = Trial.of_samples(model, samples, request.thread_count, found.first_samples.values())
     with stages("repair"):
-        plan = repair_weights(model, plan, samples, trial, request.seed)
-    sensed = sense_plan(target, model, plan, trial, stages)
+        plans = [repair_weights(model, plan, samples, trial, request.seed) for plan in plans]
+    sensed = sense_plans(target, model, plans, trial, stages)
     if not order.quantize.searches_ranges:
         return sensed
     ranges = ValueRanges.of(model, regions, found.sketches, order.quantize.ranges)

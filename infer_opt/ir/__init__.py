@@ -44,6 +44,7 @@ from infer_opt.ir.edit import (
 from infer_opt.ir.evaluate import evaluate
 from infer_opt.ir.files import file_sha256, files_sha256, source_files, source_sha256
 from infer_opt.ir.fingerprint import fingerprint
+from infer_opt.ir.half_ports import HalfPorts, half_ports
 from infer_opt.ir.inference import infer_shapes, shapes_known
 from infer_opt.ir.input_shapes import InputShape, fix_input_shapes, value_sizes
 from infer_opt.ir.interface import Interface, Parts, Port, interface, output_parts
@@ -61,6 +62,7 @@ from infer_opt.ir.references import (
 )
 from infer_opt.ir.save import save, serialize
 from infer_opt.ir.schemas import latest_opset, operator_known
+from infer_opt.ir.scopes import Scope, branches, initializers, nodes, scopes
 from infer_opt.ir.shapes import dims, elements, numpy_dtype, proven_dims, rank
 from infer_opt.ir.state import recurrent_state
 from infer_opt.ir.surgery import operate, require_graphsurgeon
@@ -77,6 +79,7 @@ __all__ = [
     "Detached",
     "Graph",
     "GraphBuilder",
+    "HalfPorts",
     "IllegalModelError",
     "InputShape",
     "Interface",
@@ -87,6 +90,7 @@ __all__ = [
     "Peak",
     "Port",
     "Reference",
+    "Scope",
     "Shape",
     "Sparsity",
     "Stored",
@@ -99,6 +103,7 @@ __all__ = [
     "all_graphs",
     "array",
     "attribute",
+    "branches",
     "check_legal",
     "clone",
     "collection_paused",
@@ -114,8 +119,10 @@ __all__ = [
     "files_sha256",
     "fingerprint",
     "fix_input_shapes",
+    "half_ports",
     "infer_shapes",
     "initializer_bytes",
+    "initializers",
     "inner_graphs",
     "interface",
     "interface_values",
@@ -124,6 +131,7 @@ __all__ = [
     "load",
     "make_node",
     "multiply_adds",
+    "nodes",
     "numpy_dtype",
     "operate",
     "operator_known",
@@ -143,6 +151,7 @@ __all__ = [
     "require_graphsurgeon",
     "save",
     "scalar",
+    "scopes",
     "serialize",
     "set_origin",
     "shapes_known",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from infer_opt.errors import UsageError, nearest
-from infer_opt.ir.edit import clone
+from infer_opt.ir.edit import all_graphs, clone
 from infer_opt.ir.inference import infer_shapes
 from infer_opt.ir.shapes import dims, elements
 
@@ -73,14 +73,14 @@ def fix_input_shapes(model: ir.Model, shapes: Sequence[InputShape]) -> None:
 
 
 def value_sizes(model: ir.Model, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """Elements of each value of the main graph where inputs have these shapes, as far as inference tells."""
+    """Elements of each value, those of subgraphs too, where inputs have these shapes, as far as inference tells."""
     copy = clone(model)
     inputs = {str(value.name) for value in copy.graph.inputs}
     fixed = [
         InputShape(name, tuple((size, size) for size in shape)) for name, shape in shapes.items() if name in inputs
     ]
     fix_input_shapes(copy, fixed)
-    made = [value for node in copy.graph for value in node.outputs]
+    made = [value for graph in all_graphs(copy) for node in graph for value in node.outputs]
     sizes = {str(value.name): elements(value) for value in (*copy.graph.inputs, *made)}
     return {name: size for name, size in sizes.items() if size is not None}
 

@@ -8,6 +8,8 @@ from infer_opt.ir.edit import all_graphs
 from infer_opt.ir.shapes import rank
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import onnx_ir as ir
 
 __all__ = ["recurrent_state"]
@@ -18,7 +20,10 @@ _MOVES = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose"})
 
 
 def recurrent_state(model: ir.Model) -> dict[str, str]:
-    """Outputs that hold the last state of a recurrent operator, each with the input that starts it in the next run."""
+    """Outputs that hold the last state of a recurrent operator, each with the input that starts it in the next run.
+
+    None where a model has no other output: then the state is what it is run for.
+    """
     outputs = {value: str(value.name) for value in model.graph.outputs}
     inputs = {value: str(value.name) for value in model.graph.inputs}
     found: dict[str, str] = {}
@@ -27,10 +32,11 @@ def recurrent_state(model: ir.Model) -> dict[str, str]:
             for last, first in _STATES.get(node.op_type, ()) if not node.domain else ():
                 if len(node.outputs) <= last or len(node.inputs) <= first:
                     continue
-                start, end = _origin(node.inputs[first]), _end(node.outputs[last], outputs)
-                if start in inputs and end is not None and rank(start) == rank(end):
+                start = _origin(node.inputs[first])
+                ends = (end for end in _moved(node.outputs[last]) if end in outputs and rank(end) == rank(start))
+                if start in inputs and (end := next(ends, None)) is not None:
                     found[outputs[end]] = inputs[start]
-    return found
+    return found if len(found) < len(outputs) else {}
 
 
 def _origin(value: ir.Value | None) -> ir.Value | None:
@@ -39,12 +45,10 @@ def _origin(value: ir.Value | None) -> ir.Value | None:
     return value
 
 
-def _end(value: ir.Value, outputs: dict[ir.Value, str]) -> ir.Value | None:
-    """The output that a value becomes by moves alone."""
+def _moved(value: ir.Value) -> Iterator[ir.Value]:
+    """The value, and what it becomes by moves alone."""
     pending = [value]
     while pending:
         value = pending.pop()
-        if value in outputs:
-            return value
+        yield value
         pending += [user.outputs[0] for user, index in value.uses() if user.op_type in _MOVES and index == 0]
-    return None

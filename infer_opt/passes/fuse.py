@@ -34,8 +34,10 @@ from infer_opt.passes.rewrites.linear.arithmetic import ARITHMETIC_RULES, RECIPR
 from infer_opt.passes.rewrites.linear.attention import ATTENTION_RULES
 from infer_opt.passes.rewrites.linear.conv_chains import CONV_CHAIN_RULES
 from infer_opt.passes.rewrites.linear.einsum import EINSUM_RULES
+from infer_opt.passes.rewrites.linear.few_positions import FEW_POSITIONS_RULES
 from infer_opt.passes.rewrites.linear.matrix_products import MATRIX_RULES
 from infer_opt.passes.rewrites.linear.padding import PADDING_RULES
+from infer_opt.passes.rewrites.linear.pools import POOL_RULES
 from infer_opt.passes.rewrites.linear.scales import SCALE_RULES
 from infer_opt.passes.rewrites.shapes.concats import flatten_concats, undo_splits
 from infer_opt.passes.rewrites.shapes.dynamic_shapes import settle_shapes
@@ -51,6 +53,7 @@ __all__ = ["FINAL_RULES", "RULES", "Fuse"]
 RULES = (
     *EINSUM_RULES,
     *PADDING_RULES,
+    *POOL_RULES,
     *FLATTENED_RULES,
     *SPACE_DEPTH_RULES,
     *CLIP_RULES,
@@ -70,14 +73,24 @@ RULES = (
     *ATTENTION_RULES,
 )
 
-# Once nothing else fires: formulas are recognised by the constants they are written with.
-FINAL_RULES = (*CHAIN_RULES, *RECIPROCAL_RULES)
+# Once nothing else fires: formulas are recognised by the constants they are written with, and a Conv takes up more than
+# a product does.
+_LAST_RULES = (*RECIPROCAL_RULES, *FEW_POSITIONS_RULES)
+FINAL_RULES = (*CHAIN_RULES, *_LAST_RULES)
 
 # Rules that leave moves of data, a Clip, or what works in one order of axes only, or take away what stood between two,
 # and what joins those.
 _LEAVE_MOVES = frozenset(
     rule.name
-    for rule in (*EINSUM_RULES, *FLATTENED_RULES, *SCALE_RULES, *ATTENTION_RULES, *CLIP_RULES, *NORMALIZATION_RULES)
+    for rule in (
+        *EINSUM_RULES,
+        *FLATTENED_RULES,
+        *SCALE_RULES,
+        *ATTENTION_RULES,
+        *CLIP_RULES,
+        *NORMALIZATION_RULES,
+        *FEW_POSITIONS_RULES,
+    )
 )
 _JOINS: tuple[Callable[[ir.Model], Iterable[Change | Miss]], ...] = (
     remove_dead_code,
@@ -135,8 +148,9 @@ class Fuse(Pass):
         misses: tuple[Miss, ...] = ()
         for _ in range(_MOST_ROUNDS):
             fused, missed = _fused(model, rules)
-            final = _settled(model, RECIPROCAL_RULES)
-            made = [*fused, *final.changes]
+            final = _settled(model, [rule for rule in _LAST_RULES if self._makes(rule)])
+            joined = _joined(model) if any(change.rule in _LEAVE_MOVES for change in final.changes) else Outcome()
+            made = [*fused, *final.changes, *joined.changes]
             if made or not changes:  # where the clean-up let nothing fire, the misses are those that led to it
                 misses = (*missed, *final.misses)
             cleaned = _cleaned(model) if made else []
@@ -196,7 +210,7 @@ def _names(option: str) -> list[str]:
 
 def _operators_made() -> tuple[list[str], list[str]]:
     """What the rules introduce of themselves, and what has to be asked for."""
-    making = [rule for rule in RULES if rule.makes]
+    making = [rule for rule in (*RULES, *FINAL_RULES) if rule.makes]
     asked_for = {rule.makes for rule in making if _has_to_be_asked_for(rule)}
     return sorted({rule.makes for rule in making} - asked_for), sorted(asked_for)
 

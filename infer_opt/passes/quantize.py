@@ -23,8 +23,9 @@ class Quantize(Pass):
     """INT8 for every region that the dialect of the target has kernels for.
 
     Ranges of activations come from the calibration samples by `method`: `minmax` (the extremes seen), `percentile`,
-    `entropy` (least Kullback-Leibler divergence, as TensorRT's calibrator), `mse` (least squared error), or `auto`: `mse`,
-    and for the noisiest layers whichever leaves least noise at the outputs.
+    `entropy` (least Kullback-Leibler divergence, as TensorRT's calibrator), `mse` (least squared error) or `auto`:
+    `mse`, and for the noisiest layers the one that leaves least noise at the outputs. Where nothing is ordered, INT8
+    with ranges found at run time competes with that.
     """
 
     name: ClassVar[str] = "quantize"

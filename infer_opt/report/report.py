@@ -125,6 +125,7 @@ def _candidate(item: Judged) -> dict[str, Any]:
         "bytes": item.bytes,
         "refused": item.refused,
         "failed": item.failed,
+        "score": None if item.score is None else asdict(item.score),
         "min_sqnr_db": min((round(error.sqnr, 2) for error in item.errors if error.floats), default=None),
         "p50_ms": None if latency is None else round(latency.p50_ms, 4),
         "speedup": None if latency is None else round(latency.ratio, 3),

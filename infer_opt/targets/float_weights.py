@@ -27,10 +27,15 @@ def keep_float_weights(model: ir.Model) -> ir.Model:
     """Give operators whose weights are to stay float a DequantizeLinear by channel, of the same numbers; in place."""
     names = ir.Names(model)
     turned: dict[ir.Value, ir.Value] = {}
-    for node, source in list(_endangered(model.graph)):
+    endangered = [pair for graph in ir.all_graphs(model) for pair in _endangered(graph)]
+    for node, source in endangered:
         if source.outputs[0] not in turned:
-            turned[source.outputs[0]] = _by_channel(model.graph, source, names)
+            assert isinstance(source.graph, ir.Graph)  # noqa: S101 - nothing but graphs holds nodes here
+            turned[source.outputs[0]] = _by_channel(source.graph, source, names)
         node.replace_input_with(0, turned[source.outputs[0]])
+    for source in dict.fromkeys(source for _, source in endangered):
+        if not source.outputs[0].uses() and not source.outputs[0].is_graph_output():
+            ir.remove(source)  # onnxruntime would run it for nobody
     return model
 
 
@@ -41,6 +46,8 @@ def _endangered(graph: ir.Graph) -> Iterator[tuple[ir.Node, ir.Node]]:
             continue
         source = node.inputs[0].producer() if node.inputs[0] is not None else None
         if source is None or source.op_type != "DequantizeLinear" or ir.rank(source.inputs[1]) != 0:
+            continue
+        if source.graph is not graph:  # onnxruntime sees one graph at a time
             continue
         if isinstance((ir.dims(node.inputs[0]) or (None, None))[_CHANNELS], int):
             yield node, source

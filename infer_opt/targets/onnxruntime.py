@@ -1,4 +1,4 @@
-"""The onnxruntime backend: an ONNX file for CPUs, with Q/DQ where the plan says INT8."""
+"""The onnxruntime backend: an ONNX file for CPUs, with Q/DQ or integer operators where the plan says INT8."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from infer_opt import ir
 from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.target import Artifact
+from infer_opt.targets.dynamic import write_dynamic
 from infer_opt.targets.float_weights import keep_float_weights
 from infer_opt.targets.host import unlike_host
 from infer_opt.targets.qdq import write_qdq
@@ -59,7 +60,7 @@ class OnnxRuntimeTarget:
 
     def rehearse(self, model: ir.Model, plan: Plan) -> ir.Model:
         """The artifact's graph itself."""
-        return keep_float_weights(write_qdq(model, plan))
+        return keep_float_weights(write_dynamic(write_qdq(model, plan), plan))
 
     def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:
         """`model.onnx`, and `model.onnx.data` beside it where the weights exceed 1 GiB."""

@@ -12,15 +12,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from infer_opt import ir
-from infer_opt.calibrate.plan import Region, Scheme, WeightSite
+from infer_opt.calibrate.plan import INT8, Region, Scheme
 from infer_opt.calibrate.quantization import Format
+from infer_opt.targets.dynamic import dynamic_scheme
+from infer_opt.targets.weight_sites import constant_weight, is_channel_bias, weight_site
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from infer_opt.calibrate.plan import WeightSite
     from infer_opt.profiles import Dialect
 
-__all__ = ["find_regions"]
+__all__ = ["find_regions", "float_region"]
 
 _FIXED_RANGES = {"Sigmoid": (0.0, 1.0), "HardSigmoid": (0.0, 1.0), "Softmax": (0.0, 1.0), "Tanh": (-1.0, 1.0)}
 _COMPUTE = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -31,44 +34,52 @@ class _NotOfferedError(Exception):
 
 
 def find_regions(model: ir.Model, dialect: Dialect, *, int8: bool) -> tuple[Region, ...]:
-    """The regions of the main graph, in order.
+    """The regions of every graph: those of the main graph first, in order, then those of each subgraph.
+
+    A branch of an If runs its nodes as the main graph does, and what it reads from outside is quantized for it too.
+    The body of a Loop or a Scan stays as it is: its values differ from turn to turn, and nothing watches them.
 
     Args:
         int8: whether the profile offers INT8 at all; without it every region stays at the original's precision.
     """
     finder = _Finder(dialect, int8=int8)
-    regions = [finder.region(node) for node in model.graph if node not in finder.absorbed]
-    return tuple(region for region in regions if region is not None)
+    return tuple(
+        replace(finder.region(node, scope), scope=scope.name)
+        for scope in ir.scopes(model)
+        for node in scope.graph
+        if node not in finder.absorbed
+    )
 
 
 class _Finder:
-    """Walks the graph in order and remembers which values are written in integers."""
+    """Walks the graphs in order, outer ones first, and remembers which values are written in integers."""
 
     def __init__(self, dialect: Dialect, *, int8: bool) -> None:
         self._dialect, self._int8 = dialect, int8
         self._integer: set[ir.Value] = set()
         self.absorbed: set[ir.Node] = set()
         self._activation = Format(dialect.activation_dtype, dialect.activation_symmetric)
-        bits = None if dialect.weight_bits == 8 else dialect.weight_bits
-        self._weight = Format(dialect.weight_dtype, symmetric=True, narrow=True, bits=bits)
 
-    def region(self, node: ir.Node) -> Region | None:
+    def region(self, node: ir.Node, scope: ir.Scope) -> Region:
         """The region a node starts."""
         activation = self._absorbed_by(node)
+        in_main_graph = scope.name is None
+        dynamic = dynamic_scheme(node, self._dialect) if self._int8 and in_main_graph else None
+        others = () if dynamic is None else (dynamic,)
         try:
-            offer = self._offer(node)
+            offer = self._offer(node, scope)
         except _NotOfferedError as reason:
-            return replace(_float_region([node]), reason=str(reason))
+            return replace(float_region([node]), schemes=others, reason=str(reason))
         nodes = [node] if activation is None else [node, activation]
         self.absorbed.update(nodes[1:])
         writes = [value for value in nodes[-1].outputs if value.uses() or value.is_graph_output()]
-        if not offer.float_output:
+        if not offer.float_output or not self._dialect.output_q:
             self._integer.update(writes)
         scheme = Scheme(
-            "int8",
+            INT8,
             self._activation,
             reads=_names(offer.reads),
-            writes=() if offer.float_output else _names(writes),
+            writes=() if offer.float_output or not self._dialect.output_q else _names(writes),
             window=_window(activation),
             fixed_range=_FIXED_RANGES.get(node.op_type),
             weights=offer.weights,
@@ -76,11 +87,13 @@ class _Finder:
             shares_scale=node.op_type == "Concat" and self._dialect.concat_shares_scale,
             follows=node.op_type not in _COMPUTE,
         )
-        return replace(_float_region(nodes), schemes=(scheme,))
+        return replace(float_region(nodes), schemes=(scheme, *others))
 
-    def _offer(self, node: ir.Node) -> _Offer:
+    def _offer(self, node: ir.Node, scope: ir.Scope) -> _Offer:
         if not self._int8:
             raise _NotOfferedError("the profile offers no INT8")
+        if looped := scope.looped():
+            raise _NotOfferedError(f"it runs in turns, inside `{looped.name}`, where nothing watches its values")
         if node.domain or not _is_float(node.outputs[0]):
             raise _NotOfferedError("not a float operator of ONNX")
         if node.op_type in self._dialect.same_scale_ops:
@@ -99,6 +112,9 @@ class _Finder:
             raise _NotOfferedError("it interpolates, which gives new numbers")
         if not all(_is_float(value) and (value.uses() or value.is_graph_output()) for value in node.outputs):
             raise _NotOfferedError("an output is unused, or no float32")
+        if not self._dialect.output_q:
+            self._integer.update(node.outputs)
+            raise _NotOfferedError("it moves data, and the runtime moves quantizers across it by itself")
         return _Offer((source,))
 
     def _follower(self, node: ir.Node) -> _Offer:
@@ -120,27 +136,21 @@ class _Finder:
         if len(node.inputs) > 2 and ir.attribute(node, "alpha", 1.0) != 1.0:
             raise _NotOfferedError("Gemm scales its product (alpha), but not its bias")
         float_output = node.op_type in self._dialect.float_output_ops
-        if not ir.is_constant(right):
+        if constant_weight(right) is None:
             if node.op_type != "MatMul":
                 raise _NotOfferedError("its weight is not a constant")
             return _Offer((left, right), float_output=float_output)
         return _Offer((left,), (self._weight_site(node, left, right),), float_output=float_output)
 
     def _weight_site(self, node: ir.Node, left: ir.Value, weight: ir.Value) -> WeightSite:
-        axis = _channel_axis(node, ir.rank(weight)) if self._dialect.weight_per_channel else None
+        site = weight_site(node, weight, self._dialect)
         bias = node.inputs[2] if len(node.inputs) > 2 else None
-        if bias is not None and self._dialect.bias == "int32" and not _is_channel_bias(bias, node, weight):
+        if self._dialect.bias != "int32":
+            return site
+        if bias is not None and not is_channel_bias(bias, node, weight):
             raise _NotOfferedError("its bias is not one constant number a channel")
-        integer_bias = bias is not None and self._dialect.bias == "int32"
-        return WeightSite(
-            node=str(node.name),
-            index=1,
-            value=str(weight.name),
-            axis=axis,
-            format=self._weight,
-            bias=str(bias.name) if integer_bias and bias is not None else None,
-            bias_scale_of=str(left.name) if self._dialect.bias == "int32" else None,
-        )
+        integers = replace(site, bias_scale_of=str(left.name))
+        return integers if bias is None else replace(integers, bias=str(bias.name))
 
     def _absorbed_by(self, node: ir.Node) -> ir.Node | None:
         """The activation that the kernel of `node` does on the way: the only reader of its only output."""
@@ -164,7 +174,8 @@ class _Offer:
     float_output: bool = False
 
 
-def _float_region(nodes: list[ir.Node]) -> Region:
+def float_region(nodes: list[ir.Node]) -> Region:
+    """A region of some nodes, the main one first, at the model's own precision."""
     return Region(
         name=str(nodes[0].name),
         nodes=tuple(str(node.name) for node in nodes),
@@ -179,25 +190,6 @@ def _names(values: Iterable[ir.Value]) -> tuple[str, ...]:
 
 def _is_float(value: ir.Value | None) -> bool:
     return value is not None and value.dtype == ir.DataType.FLOAT
-
-
-def _is_channel_bias(bias: ir.Value, node: ir.Node, weight: ir.Value) -> bool:
-    if not ir.is_constant(bias) or ir.rank(bias) != 1:
-        return False
-    # Only Gemm broadcasts its bias: one number for all channels has the rank of a channel bias too.
-    return node.op_type != "Gemm" or ir.array(bias).size == ir.array(weight).shape[_channel_axis(node, 2) or 0]
-
-
-def _channel_axis(node: ir.Node, rank: int | None) -> int | None:
-    """Output-channel axis of a weight: Conv 0, ConvTranspose 1, Gemm by transB, MatMul the last of a matrix."""
-    if node.op_type == "Conv":
-        return 0
-    if node.op_type == "ConvTranspose":
-        # With groups, axis 1 counts the channels of one group only; one scale for all is the only exact form.
-        return 1 if ir.attribute(node, "group", 1) == 1 else None
-    if node.op_type == "Gemm":
-        return 0 if ir.attribute(node, "transB", 0) else 1
-    return 1 if rank == 2 else None
 
 
 def _window(activation: ir.Node | None) -> tuple[float | None, float | None]:

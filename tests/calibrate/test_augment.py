@@ -78,9 +78,22 @@ def test_noise_has_its_sigma() -> None:
     """8 % of the range of 4.7; the pixels here are far from the ends, and clipping is rare: within 1 %."""
     clean = picture(1, 3, 224, 224)
     clean[:, 1:, 0, :2] = clean[0, 0, 0, :2]
-    noise = augmented({"x": clean}, ["x"], Noise(), 0, 0)["x"] - clean
+    noise = augmented({"x": clean}, ["x"], Noise(spread=1), 0, 0)["x"] - clean
     assert abs(noise.std() / (0.08 * 4.7) - 1) < 0.01
     assert abs(noise.mean()) < 0.01 * 4.7
+
+
+def test_every_image_has_a_sigma_of_its_own() -> None:
+    """Within a factor of 2 of 8 %, the median near it, and the strongest at its upper end; pixels are not clipped."""
+    clean = np.tile(np.where(np.arange(1024).reshape(1, 1, 32, 32) < 2, np.float32(0), np.float32(0.5)), (256, 1, 1, 1))
+    clean[:, :, 0, 1] = 1
+    inner = np.s_[:, 0, 1:]
+    sigmas = augmented({"x": clean}, ["x"], Noise(), 0, 0)["x"][inner].std(axis=(1, 2))
+    assert 0.035 < sigmas.min() < 0.05
+    assert 0.14 < sigmas.max() < 0.18
+    assert abs(np.median(sigmas) - 0.08) < 0.015
+    strongest = augmented({"x": clean}, ["x"], Noise().strongest, 0, 0)["x"][inner].std(axis=(1, 2))
+    np.testing.assert_allclose(strongest, 0.16, rtol=0.1)
 
 
 @pytest.mark.parametrize(("side", "sigma"), [(224, 1.0), (896, 2.0), (56, 0.5)])

@@ -6,48 +6,45 @@ import numpy as np
 import pytest
 
 from infer_opt.calibrate.budget import Budget
-from infer_opt.calibrate.metrics import OutputError
-
-
-def with_sqnr(decibels: float, name: str = "boxes") -> OutputError:
-    """A float output that keeps so many dB."""
-    return OutputError(name, signal=10 ** (decibels / 10), noise=1.0, elements=100)
-
-
-def classes(agreeing: int, rows: int, *, decibels: float = 40.0, divergence: float = 0.0) -> OutputError:
-    """Class scores of which so many rows agree; the divergence is that of a row."""
-    error = with_sqnr(decibels, "logits")
-    error.rows, error.agreeing, error.divergence, error.peaks = rows, agreeing, divergence * rows, rows
-    return error
+from infer_opt.calibrate.metrics import Numbers, OutputError
+from tests.calibrate.metrics.made_errors import (
+    broken,
+    classes,
+    error_of,
+    floats,
+    integers,
+    mask,
+    reshaped,
+    unit,
+    with_sqnr,
+)
 
 
 def with_weakest(decibels: float) -> OutputError:
     """Boxes of 640 pixels beside scores around 1, of which so many dB are left: far more all together."""
-    error = OutputError("boxes")
     noise = 10 ** (-decibels / 20)
-    error.add(np.array([[640, 1], [640, -1]], np.float32), np.array([[640, 1 + noise], [640, -1 - noise]], np.float32))
+    got = np.array([[640, 1 + noise], [640, -1 - noise]], np.float32)
+    error = error_of(np.array([[640, 1], [640, -1]], np.float32), got, "boxes")
     assert error.sqnr > 50
     return error
 
 
-def broken() -> OutputError:
-    """Class scores with a NaN, of which the largest is the original's all the same."""
-    error = OutputError("logits")
-    error.add(np.array([[0.9, 0.1]], np.float32), np.array([[np.nan, 0.1]], np.float32))
-    assert error.agreement == 1.0
-    return error
+def found(hits: int) -> OutputError:
+    """A mask of 100 places, of which so many are found."""
+    return error_of(mask(100, 400), mask(hits, 400), "mask")
 
 
-def integers(unequal: int) -> OutputError:
-    """An integer output with unequal elements."""
-    return OutputError("top", floats=False, elements=50, unequal=unequal)
+def turned(cosine: float) -> OutputError:
+    """Vectors that keep such a cosine."""
+    first, second = np.zeros((2, 1, 1, 64), np.float32)
+    sine = (1 - cosine**2) ** 0.5
+    first[..., :2], second[..., :2] = (1, -1), (cosine + sine, sine - cosine)
+    return error_of(first, second, "vectors")
 
 
-def reshaped() -> OutputError:
-    """An output of another shape."""
-    error = OutputError("boxes")
-    error.add(np.ones((1, 2, 3), np.float32), np.ones((1, 3, 2), np.float32))
-    return error
+def unjudged(**flags: bool) -> OutputError:
+    """A whole whose parts are judged, or a state; next to nothing of it is left."""
+    return OutputError("y", elements=100, kinds=(), numbers=Numbers(signal=1.0, noise=1.0), **flags)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +58,12 @@ def reshaped() -> OutputError:
         (classes(3, 4), "top class of `logits` agrees on 75.0% of samples, under 99%"),
         (classes(100, 100, divergence=0.06), "scores of `logits` diverge by 0.060 nats, over 0.05"),
         (classes(100, 100, decibels=9.5), "output `logits` keeps 9.5 dB, under 10 dB"),
+        (found(91), None),
+        (found(90), "what `mask` says yes to (over 0.5) has F1 0.947, under 0.95"),
+        (turned(0.991), None),
+        (turned(0.98), "vectors of `vectors` keep a cosine of 0.980, under 0.99"),
+        (unjudged(joined=True), None),
+        (unjudged(state=True), None),
         (integers(0), None),
         (integers(3), "3 of 50 elements of output `top` differ"),
         (with_weakest(20.1), None),
@@ -84,6 +87,14 @@ def test_stated_limits_take_the_place_of_the_defaults() -> None:
     assert Budget(min_sqnr=50).refuses([with_weakest(0)]) is None
 
 
+def test_a_drop_is_in_the_unit_of_the_kind() -> None:
+    """80 of 100 places: F1 is 160 / 180, the drop 1 / 9; a cosine of 0.9 has dropped 0.1."""
+    assert Budget(max_drop=0.1).refuses([found(80)]) == "output `mask` loses 0.111 of --max-drop 0.1"
+    assert Budget(max_drop=0.12).refuses([found(80)]) is None
+    assert Budget(max_drop=0.09).refuses([turned(0.9)]) == "output `vectors` loses 0.100 of --max-drop 0.09"
+    assert Budget(max_drop=0.11).refuses([turned(0.9)]) is None
+
+
 @pytest.mark.parametrize("error", [with_sqnr(5), with_weakest(5), integers(1), reshaped(), broken()])
 def test_an_output_that_no_limit_speaks_of_is_judged_by_the_defaults(error: OutputError) -> None:
     """A drop in accuracy says nothing of boxes, integers, shapes and NaN: they must not pass unjudged."""
@@ -100,6 +111,12 @@ def test_an_output_that_no_limit_speaks_of_is_judged_by_the_defaults(error: Outp
         (classes(49, 100), "output `logits` collapsed: its top class agrees on 49.0% of samples, under 50%"),
         (classes(100, 100, decibels=10.1), None),
         (classes(100, 100, decibels=9.9), "output `logits` collapsed: it keeps 9.9 dB, under 10 dB"),
+        (found(34), None),
+        (found(33), "output `mask` collapsed: it overlaps the original's by 0.496, under 0.5"),
+        (turned(0.91), None),
+        (turned(0.89), "output `vectors` collapsed: its vectors keep a cosine of 0.890, under 0.9"),
+        (unjudged(joined=True), None),
+        (unjudged(state=True), None),
         (integers(50), None),
         (reshaped(), "output `boxes` has another shape than the original's"),
         (broken(), "output `logits` has NaN or Inf in other places than the original"),
@@ -146,6 +163,14 @@ def test_an_integer_output_is_not_judged_by_its_noise() -> None:
     assert Budget(min_sqnr=1).refuses([integers(3)]) == "3 of 50 elements of output `top` differ"
 
 
+def test_a_state_is_judged_by_what_comes_of_it() -> None:
+    """Whatever limit is stated; a whole has to keep a stated SQNR as its parts have to, and has no drop of its own."""
+    both = Budget(max_drop=0.0, min_sqnr=60)
+    assert both.faults([unjudged(state=True)], None) == []
+    assert both.refuses([unjudged(state=True)]) is None
+    assert both.faults([unjudged(joined=True)], None) == ["output `y` keeps 0.0 dB of --min-sqnr 60"]
+
+
 @pytest.mark.parametrize(
     ("rows", "agreeing", "drop"), [(100, 99, 0.01), (1000, 993, 0.007), (10, 9, 0.1), (3, 2, 1 / 3)]
 )
@@ -172,14 +197,18 @@ def test_no_limits_have_no_faults() -> None:
 
 
 def test_a_limit_that_speaks_of_nothing_compared_is_told() -> None:
-    """Of no output at all where nothing was verified; of none that has floats, or classes."""
+    """Of no output at all where nothing was verified; of none that has floats, or a kind with a drop."""
     both = Budget(max_drop=0.1, min_sqnr=30)
     sqnr = "--min-sqnr cannot be checked: no float output was compared"
-    drop = "--max-drop cannot be checked: no output with class scores was compared"
+    drop = "--max-drop cannot be checked: no output of classes, shares or vectors was compared"
     assert both.unchecked([]) == [sqnr, drop]
     assert both.unchecked([integers(0)]) == [sqnr, drop]
+    assert both.unchecked([integers(0), unjudged(state=True)]) == [sqnr, drop]
     assert both.unchecked([with_sqnr(40)]) == [drop]
-    assert both.unchecked([with_sqnr(40), classes(9, 10)]) == []
+    assert both.unchecked([unjudged(joined=True)]) == [drop]
+    for error in (classes(9, 10), found(100), error_of(unit(4, 64), unit(4, 64))):
+        assert both.unchecked([with_sqnr(40), error]) == []
+    assert both.unchecked([error_of(floats(0, 1), floats(0, 1))]) == []
     assert Budget(min_speedup=2).unchecked([]) == []
 
 

@@ -43,6 +43,7 @@ def test_the_last_quarter_is_held_out(tmp_path: Path, count: int, held_out: int)
         "calibration": count - held_out,
         "verification": held_out,
         "random": False,
+        "augment": [],
     }
 
 
@@ -73,7 +74,7 @@ def test_without_data_only_verification_is_fed(tmp_path: Path) -> None:
     again = feeding(model, None, None, 0)
     for one, other in zip(found.verification(), again.verification(), strict=True):
         np.testing.assert_array_equal(one["x"], other["x"])
-    assert found.table() == {"source": "random", "calibration": 0, "verification": 3, "random": True}
+    assert found.table() == {"source": "random", "calibration": 0, "verification": 3, "random": True, "augment": []}
 
 
 def test_random_calibration_is_asked_for_by_name_and_warned_of(tmp_path: Path) -> None:

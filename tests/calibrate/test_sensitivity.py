@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from infer_opt import ir
-from infer_opt.calibrate.grouping import Group, groups
+from infer_opt.calibrate.grouping import Alternative, alternatives
 from infer_opt.calibrate.plan import Plan
 from infer_opt.calibrate.sensitivity import Sensitivity, Trial, measure
 from infer_opt.targets.qdq import write_qdq
@@ -29,19 +29,7 @@ THREE = Network(
 def sensed(model: ir.Model, plan: Plan) -> Sensitivity:
     """Every group of a plan, alone."""
     trial = Trial.of(model, list(IMAGES), ir.output_parts(model))
-    return measure(trial, groups(plan), lambda group: write_qdq(model, plan.only(group.regions)))
-
-
-def test_a_convolution_takes_along_what_follows_it_and_a_join_stands_alone(tmp_path: Path) -> None:
-    """SiLU belongs to its Conv; a sum or Concat of two groups to neither."""
-    found = groups(int8_plan(THREE.load(tmp_path), X86, IMAGES))
-    assert [group.regions for group in found] == [
-        ("one", "s", "m"),
-        ("two",),
-        ("sum",),
-        ("three", "scores", "join"),
-    ]
-    assert found[0].name == "one"
+    return measure(trial, alternatives([plan]), lambda way: write_qdq(model, plan.only(way.regions)))
 
 
 def test_only_one_group_is_lowered_at_a_time(tmp_path: Path) -> None:
@@ -50,7 +38,7 @@ def test_only_one_group_is_lowered_at_a_time(tmp_path: Path) -> None:
     plan = int8_plan(model, X86, IMAGES)
     alone = plan.only(("two",))
     assert [region.name for region, _ in alone.lowered()] == ["two"]
-    found = next(noise for noise in sensed(model, plan).noises if noise.group.name == "two")
+    found = next(noise for noise in sensed(model, plan).noises if noise.alternative.group.name == "two")
     trial = Trial.of(model, list(IMAGES), ir.output_parts(model))
     assert found.powers == {error.name: error.noise for error in trial.errors(write_qdq(model, alone))}
 
@@ -60,7 +48,7 @@ def test_noise_adds(tmp_path: Path) -> None:
     model = THREE.load(tmp_path)
     plan = int8_plan(model, X86, IMAGES)
     found = sensed(model, plan)
-    predicted = found.sqnr([noise.group for noise in found.noises])
+    predicted = found.sqnr([noise.alternative for noise in found.noises])
     real = Trial.of(model, list(IMAGES), ir.output_parts(model)).errors(write_qdq(model, plan))
     assert set(predicted) == {"y", "y[0:8]", "y[8:16]"}
     assert predicted == pytest.approx({error.name: error.sqnr for error in real}, abs=3.0)
@@ -70,11 +58,11 @@ def test_nothing_lowered_costs_nothing(tmp_path: Path) -> None:
     """And each group more costs more: the prediction is monotone."""
     model = THREE.load(tmp_path)
     found = sensed(model, int8_plan(model, X86, IMAGES))
-    chosen: list[Group] = []
+    chosen: list[Alternative] = []
     before = found.sqnr(chosen)
     assert set(before.values()) == {200.0}
     for noise in found.noises:
-        chosen.append(noise.group)
+        chosen.append(noise.alternative)
         now = found.sqnr(chosen)
         assert all(now[part] <= before[part] for part in now)
         before = now
@@ -86,6 +74,6 @@ def test_a_layer_whose_range_is_ruined_by_one_weight_stands_out(tmp_path: Path) 
     outlier["w2"][:, 0, 0, 0] = 40.0
     model = Network(THREE.text, outlier).load(tmp_path)
     found = sensed(model, int8_plan(model, X86, IMAGES))
-    relative = {noise.group.name: noise.powers["y"] / found.signals["y"] for noise in found.noises}
+    relative = {noise.alternative.group.name: noise.powers["y"] / found.signals["y"] for noise in found.noises}
     assert max(relative, key=lambda name: relative[name]) in {"two", "one"}
     assert np.isfinite(list(relative.values())).all()

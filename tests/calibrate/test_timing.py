@@ -82,7 +82,33 @@ def deep(layers: int) -> Runner:
 
 def test_a_far_deeper_net_takes_longer() -> None:
     """16 times the work is no less than twice the time, whatever else the machine does."""
-    found = interleaved({"short": deep(2), "long": deep(32)}, {"v0": normal(192, 192)}, rounds=9, seconds=2)
+    found = interleaved({"short": deep(2), "long": deep(32)}, [{"v0": normal(192, 192)}], rounds=9, seconds=2)
     assert found["long"].ratio < 0.5
     assert 0 < found["long"].p50_ms <= found["long"].p90_ms <= found["long"].p99_ms
     assert found["short"].p50_ms < found["long"].p50_ms
+
+
+def test_a_run_on_several_feeds_counts_as_their_mean() -> None:
+    """A long and a short feed in turns lie between the two, whatever else the machine does."""
+    network = Network(
+        "net (float[N,192] x) => (float[N,192] y) { v = MatMul(x, w) y = MatMul(v, w) }", {"w": normal(192, 192)}
+    )
+    runner = Runner(network.proto().SerializeToString(), "the model")
+    short, long = {"x": normal(1, 192)}, {"x": normal(2000, 192)}
+    times = {
+        name: interleaved({"net": runner}, feeds, rounds=9, seconds=2)["net"].p50_ms
+        for name, feeds in (("short", [short]), ("both", [short, long]), ("long", [long]))
+    }
+    assert 2 * times["short"] < times["both"] < 0.8 * times["long"]
+
+
+def test_one_slow_run_within_a_turn_does_not_count() -> None:
+    """In every round one of five runs is ten times as slow: the time of a turn is the median of its runs."""
+    disturbed = [0.4e-3] * 4 + [4e-3]
+    timers = {
+        "first": told([], "", iter([0.8e-3] * 3 + [0.8e-3] * 2 * 6)),
+        "second": told([], "", iter([0.4e-3] * 3 + disturbed * 6)),
+    }
+    found = in_turns(timers, rounds=6, seconds=10)
+    assert found["second"].ratio == pytest.approx(2.0)
+    assert found["second"].p99_ms == pytest.approx(4.0)

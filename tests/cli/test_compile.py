@@ -42,7 +42,7 @@ def test_the_summary_says_what_was_measured(infer_opt: Callable) -> None:
     assert " the original (measured)" in ran.err.splitlines()[0]
     labels = [line.split()[0] for line in ran.err.splitlines()[1:] if line[2] != " "]
     assert labels == ["artifact", "why", "nodes", "regions", "latency", "size", "error"]
-    assert "on 8 held-out samples, against the original:" in ran.err
+    assert "on 8 held-out and 8 calibration samples, against the original:" in ran.err
     assert "`scores` SQNR " in ran.err
 
 
@@ -93,7 +93,7 @@ def test_a_limit_that_nothing_can_check_is_code_3(infer_opt: Callable) -> None:
     """Five numbers of any size are no class scores: nobody knows what their largest means."""
     ran = infer_opt("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--max-drop", "0.5")
     assert ran.code == 3
-    assert "--max-drop cannot be checked: no output with class scores was compared" in ran.err
+    assert "--max-drop cannot be checked: no output of classes, shares or vectors was compared" in ran.err
     assert Path(MADE, "manifest.json").is_file()
 
 
@@ -218,7 +218,7 @@ def test_bad_options(infer_opt: Callable, options: tuple[str, ...], code: int, s
 def test_explain_tells_what_did_not_happen(infer_opt: Callable) -> None:
     """Of all passes without a name, of one with its name; wherever the option stands."""
     options = ("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--precision", "int8", "--force")
-    fuse = "fuse{without=GroupNormalization+PRelu}:"  # as the profile has it
+    fuse = "fuse{without=GroupNormalization+PRelu,also=MatMul}:"  # as the profile has it
     everything = infer_opt(*options, "--explain").err.splitlines()
     assert {"simplify:", fuse, "precision of each region:"} <= set(everything)
     assert any("`conv` (Conv): " in line for line in everything)
@@ -258,3 +258,14 @@ def test_a_custom_operator_passes_only_by_name(infer_opt: Callable) -> None:
     assert report["checked"] == "rules"
     assert any("my.ops::Frob" in warning for warning in report["warnings"])
     assert infer_opt("compile", "custom.onnx", *TARGET, "--force", "--allow-op", "my.ops::Other").code == 1
+
+
+def test_augment_is_read(infer_opt: Callable) -> None:
+    """An unknown change is a fault of usage, with the nearest; no images to change is one of the model."""
+    unknown = infer_opt("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--augment", "noise,blurr")
+    assert (unknown.code, unknown.err) == (2, "error: --augment knows no `blurr`\nhint: pass `blur`\n")
+    small = infer_opt("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--augment", "noise")
+    assert (small.code, small.err.splitlines()[0]) == (
+        1,
+        "error: --augment changes images, and the model takes none; its inputs are `x`",
+    )

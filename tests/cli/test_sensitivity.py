@@ -23,7 +23,11 @@ def test_the_table(infer_opt: Callable, fits: Callable) -> None:
     }
     costs = [entry["sqnr_db"]["scores"] for entry in found["groups"]]
     assert costs == sorted(costs)
-    assert 15 < found["together_db"]["scores"] < costs[0]
+    assert 15 < found["together_db"]["int8"]["scores"] < costs[0]
+    assert {name for entry in found["groups"] if entry["precision"] == "int8-dynamic" for name in entry["nodes"]} == {
+        "head_gemm"
+    }
+    assert found["together_db"]["int8-dynamic"]["scores"] > found["together_db"]["int8"]["scores"]
     assert found["samples"] == 8
     assert found["unmeasured"] is None
     assert all(0 < entry["milliseconds"][0] < 1000 for entry in found["groups"])
@@ -42,9 +46,10 @@ def test_text_for_people(infer_opt: Callable) -> None:
 
 def test_a_device_with_one_precision(infer_opt: Callable) -> None:
     """One line says why there is nothing to measure."""
-    ran = infer_opt("sensitivity", "net.onnx", "--target", "t4", "--calib", "calib.npz")
+    Path("plain.toml").write_text('extends = "t4"\nname = "plain"\nprecisions = ["fp32"]\n')
+    ran = infer_opt("sensitivity", "net.onnx", "--target", "plain.toml", "--calib", "calib.npz")
     assert ran.code == 1
-    assert "net.onnx` can run at INT8 on `t4`: the backend writes one precision" in ran.err
+    assert "net.onnx` can run at INT8 on `plain`: the profile offers no INT8" in ran.err
     assert "hint: name a --target whose precisions hold int8" in ran.err
 
 
@@ -62,3 +67,10 @@ def test_samples_are_needed(infer_opt: Callable) -> None:
     """Random inputs have no ranges that mean anything."""
     ran = infer_opt("sensitivity", "net.onnx", "--target", target_here())
     assert (ran.code, "--calib" in ran.err) == (2, True)
+
+
+def test_augment_is_read(infer_opt: Callable) -> None:
+    """As for compile; this net's images are of 8 pixels, too small for one."""
+    ran = infer_opt("sensitivity", "net.onnx", "--target", target_here(), "--calib", "calib.npz", "--augment", "blur")
+    assert ran.code == 1
+    assert "--augment changes images, and the model takes none" in ran.err

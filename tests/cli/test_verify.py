@@ -13,6 +13,7 @@ import pytest
 
 from infer_opt import ir
 from tests.hosts import target_here
+from tests.targets.networks import Network, normal
 
 
 @pytest.fixture
@@ -154,3 +155,22 @@ def test_no_artifact_at_all(infer_opt: Callable) -> None:
     """A file, and a path that leads nowhere."""
     assert "is not a folder" in infer_opt("verify", "net.onnx").err
     assert "does not exist" in infer_opt("verify", "nowhere").err
+
+
+def test_a_state_is_told_and_not_judged(infer_opt: Callable, fits: Callable) -> None:
+    """Each sample is run again from the state that it left: twice the elements, and the state's own numbers beside."""
+    weights = {"w": normal(1, 12, 4), "r": normal(1, 12, 3, seed=1)}
+    text = """net (float[1,1,4] x, float[1,1,3] h, float[1,1,3] c)
+        => (float[1,1,1,3] y, float[1,1,3] hn, float[1,1,3] cn) {
+        y, hn, cn = LSTM<hidden_size=3>(x, w, r, , , h, c) }"""
+    Network(text, weights).save(Path(), "lstm.onnx")
+    compiled = infer_opt("compile", "lstm.onnx", "--target", target_here(), "--out", "made", "--json")
+    verified = infer_opt("verify", "made", "--original", "lstm.onnx", "--json")
+    for ran, schema, count in ((compiled, "report", 3), (verified, "verify", 8)):
+        assert ran.code == 0
+        fits(schema, ran.json)
+        assert [(output["name"], output["elements"], output["judged"]) for output in ran.json["outputs"]] == [
+            ("y", 2 * 3 * count, True),
+            ("hn", 3 * count, False),
+            ("cn", 3 * count, False),
+        ]

@@ -89,7 +89,7 @@ WRITE_IT = "write it like `simplify,fuse,quantize{method=percentile}`"
         (
             "fuse{also=a::Gelu}",
             "`also` of pass `fuse` cannot be `a::Gelu`",
-            "it makes Attention, com.microsoft::MultiHeadAttention",
+            "it makes Attention, MatMul, com.microsoft::MultiHeadAttention",
         ),
         (
             "simplify{fold_limit}",

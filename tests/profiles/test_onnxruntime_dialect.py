@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,14 @@ import onnx
 import onnxruntime
 import pytest
 
-from infer_opt import profiles
+from infer_opt import ir, profiles
+from infer_opt.calibrate.planner import dynamic_plan
 from infer_opt.profiles import Profile
+from infer_opt.targets.dynamic import write_dynamic
+from infer_opt.targets.qdq import write_qdq
+from infer_opt.targets.regions import find_regions
 from tests.profiles.qdq_model import SCALE, Case, qdq_model
+from tests.targets.networks import Network, optimized
 
 PROFILES = [
     profile
@@ -35,6 +41,12 @@ COMPUTE = {
     "GlobalAveragePool": Case(IMAGE, kernel="QLinearGlobalAveragePool"),
     "Sigmoid": Case(IMAGE, kernel="QLinearSigmoid"),
     "LeakyRelu": Case(IMAGE, kernel="QLinearLeakyRelu"),
+}
+
+DYNAMIC = {
+    "MatMul": ("MatMul(x, w)", "DynamicQuantizeMatMul"),
+    "Gemm": ("Gemm(x, w, b)", "DynamicQuantizeMatMul"),
+    "LSTM": ("LSTM<hidden_size=8>(x, wi, r)", "DynamicQuantizeLSTM"),
 }
 
 
@@ -125,6 +137,21 @@ def test_a_compute_op_takes_its_int8_kernel(profile: Profile, op: str, opset: in
     assert kernels(graph) == [case.kernel]
     assert count(graph, "QuantizeLinear") == len(case.inputs)
     assert count(graph, "DequantizeLinear") == 1
+
+
+@pytest.mark.parametrize(("profile", "op", "opset"), claims("dynamic_ops"))
+def test_a_dynamic_op_becomes_one_kernel(profile: Profile, op: str, opset: int, tmp_path: Path) -> None:
+    """With the bias of a Gemm; nothing else is left."""
+    body, kernel = DYNAMIC[op]
+    half = np.float32(0.5)
+    shapes = {"w": (16, 8), "b": (8,), "wi": (1, 32, 16), "r": (1, 32, 8)}
+    used = {name: np.full(shape, half) for name, shape in shapes.items() if name in re.findall(r"\w+", body)}
+    reads = "float[4,1,16]" if op == "LSTM" else "float[4,16]"
+    network = Network(f"net ({reads} x) => (float[] y) {{ y = {body} }}", used, opset)
+    model = network.load(tmp_path)
+    plan = dynamic_plan(model, find_regions(model, profile.dialect, int8=True))
+    data = ir.serialize(write_dynamic(write_qdq(model, plan), plan))
+    assert optimized(data, tmp_path) == [kernel]
 
 
 @each_host

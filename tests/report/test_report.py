@@ -16,12 +16,13 @@ from infer_opt.calibrate.quantization import Format
 from infer_opt.calibrate.timing import Latency
 from infer_opt.report import REPORT, PassReport, Report, write_report
 from infer_opt.report.report import count_rules
+from tests.calibrate.metrics.made_errors import classes, error_of, floats, integers, mask, with_sqnr
 
 INT8 = Scheme("int8", Format("uint8", symmetric=False))
 REGION = Region("conv", ("conv", "relu"), ("conv_17", "bn_17", "relu"), "Conv", schemes=(INT8,))
 PLAN = Plan("int8", (REGION,), {"conv": Choice("int8", "legal in the dialect, ranges finite")})
 FLOAT = Judged("fp32", 400, (), Latency(2.0, 2.5, 3.0, 15, 1.0), None)
-EXACT = OutputError("boxes", signal=100.0, noise=1.0, largest=0.25, elements=8)
+EXACT = with_sqnr(20)
 
 
 def report(best: Judged, *others: Judged, **changes: Any) -> Report:
@@ -38,7 +39,14 @@ def report(best: Judged, *others: Judged, **changes: Any) -> Report:
         "latency_note": None,
         "original_bytes": 410,
         "artifact_bytes": best.bytes,
-        "samples": {"source": "calib.npz", "calibration": 12, "verification": 4, "random": False},
+        "samples": {
+            "source": "calib.npz",
+            "calibration": 12,
+            "verification": 4,
+            "random": False,
+            "also_verified": 12,
+            "changed": {"noise": 4},
+        },
         "checked": "run",
         "unchecked": (),
         "warnings": ("only 4 samples",),
@@ -79,11 +87,12 @@ def test_the_numbers_are_those_of_the_best_candidate(tmp_path: Path) -> None:
         {
             "name": "boxes",
             "sqnr_db": 20.0,
-            "largest_error": 0.25,
+            "largest_error": 0.0,
             "unequal": 0,
-            "elements": 8,
-            "agreement": None,
-            "divergence_nats": None,
+            "elements": 100,
+            "kind": "numbers",
+            "judged": True,
+            "drop": None,
         }
     ]
     assert [(item["name"], item["min_sqnr_db"], item["speedup"]) for item in table["candidates"]] == [
@@ -140,15 +149,21 @@ def test_a_broken_output_is_still_json(tmp_path: Path) -> None:
     assert output["sqnr_db"] == -200
 
 
-def test_integers_have_no_decibels(tmp_path: Path) -> None:
-    """They are equal or not; class scores have agreement and divergence."""
-    top = OutputError("top", floats=False, elements=10, unequal=2)
-    scores = OutputError("logits", signal=1e4, noise=1.0, rows=4, agreeing=3, divergence=0.4, peaks=3.6)
-    others = OutputError("points", signal=1e4, noise=1.0, rows=4, agreeing=3, divergence=0.4, peaks=0.1)
-    outputs = table_of(report(Judged("int8", 1, (top, scores, others), None, None)), tmp_path)["outputs"]
+def test_each_output_is_told_by_its_kind(tmp_path: Path) -> None:
+    """Integers are equal or not; a drop has the unit of the kind, and what is judged elsewhere has none."""
+    half = error_of(mask(100, 400), mask(50, 400), "mask")  # F1 is 100 / 150
+    state = OutputError("hn", state=True)
+    state.add(floats(0.9, 0.1), floats(0.1, 0.9))
+    errors = (integers(2), classes(3, 4), half, with_sqnr(20), state)
+    outputs = table_of(report(Judged("int8", 1, errors, None, None)), tmp_path)["outputs"]
     assert (outputs[0]["sqnr_db"], outputs[0]["unequal"]) == (None, 2)
-    assert (outputs[1]["agreement"], outputs[1]["divergence_nats"]) == (0.75, 0.1)
-    assert (outputs[2]["agreement"], outputs[2]["divergence_nats"]) == (None, None)
+    assert [(output["name"], output["kind"], output["judged"], output["drop"]) for output in outputs] == [
+        ("top", "integers", False, None),
+        ("logits", "class scores", True, 0.25),
+        ("mask", "shares", True, 0.333333),
+        ("boxes", "numbers", True, None),
+        ("hn", "class scores", False, None),
+    ]
 
 
 def test_rules_are_counted_most_often_first() -> None:

@@ -143,7 +143,7 @@ def int8_plan(model: ir.Model, device: Profile, samples: SampleSet, method: Rang
     assert device.dialect is not None
     regions = find_regions(model, device.dialect, int8=True)
     found = collect(model, watched_values(model, regions), samples)
-    return integer_plan(model, regions, found.sketches, method or MinMax())
+    return integer_plan(model, regions, found.sketches, method or MinMax(), found.never_taken)
 
 
 def profile(name: str, **changes: Any) -> Profile:

@@ -4,24 +4,26 @@ What an output means decides how it is judged. `OutputError` holds one accumulat
 directions), sees which the original's output is, and judges by that one; what is none of them is judged by its noise.
 """
 
-from infer_opt.calibrate.metrics.class_scores import ClassScores, kl_divergence
+from infer_opt.calibrate.metrics.class_scores import ClassScores
 from infer_opt.calibrate.metrics.directions import Directions
 from infer_opt.calibrate.metrics.kind import Kind
+from infer_opt.calibrate.metrics.named import AUTO, METRICS, Kinds, auto_kinds
 from infer_opt.calibrate.metrics.numbers import Numbers
-from infer_opt.calibrate.metrics.output_error import OutputError, auto_kinds, no_kinds
+from infer_opt.calibrate.metrics.output_error import OutputError
 from infer_opt.calibrate.metrics.powers import EXACT_DB, sqnr_db
 from infer_opt.calibrate.metrics.shares import Shares
 
 __all__ = [
+    "AUTO",
     "EXACT_DB",
+    "METRICS",
     "ClassScores",
     "Directions",
     "Kind",
+    "Kinds",
     "Numbers",
     "OutputError",
     "Shares",
     "auto_kinds",
-    "kl_divergence",
-    "no_kinds",
     "sqnr_db",
 ]

@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from infer_opt.calibrate.metrics.kind import Array
+from infer_opt.calibrate.metrics.softmax import divergence, log_softmax
 
-__all__ = ["ClassScores", "kl_divergence", "log_softmax"]
+__all__ = ["ClassScores"]
 
 _LEAST_AGREEMENT = 0.99
 _LARGEST_DIVERGENCE = 0.05  # nats
@@ -91,16 +92,16 @@ class ClassScores:
         self.agreeing += int((rows.argmax(-1) == found.argmax(-1)).sum())
         if np.isfinite(found).all():
             log_p, log_q = _logarithms(rows, found)
-            self.divergence += float((np.exp(log_p) * (log_p - log_q)).sum())
+            self.divergence += divergence(log_p, log_q)
             self.odds += float(np.square(_odds(log_p, log_p) - _odds(log_p, log_q)).sum())
 
     def refusal(self, name: str) -> str | None:
         """By agreement, then by divergence."""
         if self.agreement < _LEAST_AGREEMENT:
             return f"top class of `{name}` agrees on {self.agreement:.1%} of samples, under {_LEAST_AGREEMENT:.0%}"
-        divergence = self.divergence / max(self.rows, 1)
-        if divergence > _LARGEST_DIVERGENCE:
-            return f"scores of `{name}` diverge by {divergence:.3f} nats, over {_LARGEST_DIVERGENCE}"
+        mean = self.divergence / max(self.rows, 1)
+        if mean > _LARGEST_DIVERGENCE:
+            return f"scores of `{name}` diverge by {mean:.3f} nats, over {_LARGEST_DIVERGENCE}"
         return None
 
     def collapse(self, name: str) -> str | None:
@@ -113,24 +114,6 @@ class ClassScores:
     def words(self) -> str:
         """Agreement."""
         return f"top class agrees on {self.agreement:.1%}"
-
-
-def kl_divergence(reference: Array, got: Array) -> float:
-    """Mean Kullback-Leibler divergence in nats of the classes that `got` gives from those that `reference` gives.
-
-    Args:
-        reference: [samples, classes], logits or probabilities; non-negative rows that add up to 1 are the latter.
-        got: likewise, of the same kind.
-    """
-    log_p, log_q = _logarithms(reference, got)
-    return float((np.exp(log_p) * (log_p - log_q)).sum(axis=-1).mean())
-
-
-def log_softmax(logits: Array) -> Array:
-    """Logarithm of the softmax along the last axis, in float64."""
-    shifted: Array = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
-    result: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return result
 
 
 def _logarithms(reference: Array, got: Array) -> tuple[Array, Array]:

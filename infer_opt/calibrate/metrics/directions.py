@@ -8,16 +8,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from infer_opt.calibrate.metrics.class_scores import log_softmax
 from infer_opt.calibrate.metrics.kind import Array
+from infer_opt.calibrate.metrics.softmax import divergence, log_softmax
 
 __all__ = ["Directions"]
 
 _LEAST_COSINE = 0.99
 _LEAST_OF_ONE = 0.95
 _LARGEST_DIVERGENCE = 0.02  # nats
+_DIGITS = 6  # of a drop: float32 in another order moves the next
 _COLLAPSE_COSINE = 0.9
-_FEWEST_ENTRIES = 32
+_FEWEST_ENTRIES = 64  # shorter rows are coordinates, or the bins of some
 _TINY = 1e-30  # of a norm
 
 
@@ -29,6 +30,7 @@ class Directions:
     cannot be told from the numbers, so both have to hold; the softmax of an embedding hardly moves.
 
     Args:
+        shortest: entries that a vector has at least; 1 takes every row for a vector, also one of one sign.
         rows, cosines: number of vectors, and sum of their cosines.
         least: the smallest cosine.
         divergence: sum over rows of the Kullback-Leibler divergence of their softmax, in nats.
@@ -36,6 +38,7 @@ class Directions:
 
     name: ClassVar[str] = "directions"
 
+    shortest: int = _FEWEST_ENTRIES
     rows: int = 0
     cosines: float = 0.0
     least: float = 1.0
@@ -57,7 +60,7 @@ class Directions:
     @property
     def drop(self) -> float | None:
         """What the mean cosine lacks."""
-        return 1.0 - self.cosine
+        return round(1.0 - self.cosine, _DIGITS)
 
     @property
     def error(self) -> float:
@@ -73,18 +76,17 @@ class Directions:
         """One sample's vectors."""
         if not reference.size or self._others:
             return
-        if not _are_vectors(reference):
+        if not self._are_vectors(reference):
             self._others = True
             return
         rows, found = (array.reshape(-1, array.shape[-1]).astype(np.float64) for array in (reference, got))
-        found = np.nan_to_num(found)
+        found = np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
         lengths = np.linalg.norm(rows, axis=-1) * np.linalg.norm(found, axis=-1)
         cosines = (rows * found).sum(axis=-1) / np.maximum(lengths, _TINY)
-        log_p, log_q = log_softmax(rows), log_softmax(found)
         self.rows += len(rows)
         self.cosines += float(cosines.sum())
         self.least = min(self.least, float(cosines.min()))
-        self.divergence += float((np.exp(log_p) * (log_p - log_q)).sum())
+        self.divergence += divergence(log_softmax(rows), log_softmax(found))
 
     def refusal(self, name: str) -> str | None:
         """By the mean, by the weakest, and as logits."""
@@ -92,9 +94,9 @@ class Directions:
             return f"vectors of `{name}` keep a cosine of {self.cosine:.3f}, under {_LEAST_COSINE}"
         if self.least < _LEAST_OF_ONE:
             return f"a vector of `{name}` keeps a cosine of {self.least:.3f}, under {_LEAST_OF_ONE}"
-        divergence = self.divergence / max(self.rows, 1)
-        if divergence > _LARGEST_DIVERGENCE:
-            return f"the softmax of `{name}` diverges by {divergence:.3f} nats, over {_LARGEST_DIVERGENCE}"
+        mean = self.divergence / max(self.rows, 1)
+        if mean > _LARGEST_DIVERGENCE:
+            return f"the softmax of `{name}` diverges by {mean:.3f} nats, over {_LARGEST_DIVERGENCE}"
         return None
 
     def collapse(self, name: str) -> str | None:
@@ -107,8 +109,9 @@ class Directions:
         """The mean."""
         return f"cosine {self.cosine:.4f}"
 
-
-def _are_vectors(rows: Array) -> bool:
-    if rows.ndim not in {2, 3} or rows.shape[-1] < _FEWEST_ENTRIES or not np.isfinite(rows).all():
-        return False
-    return bool((rows.min(axis=-1) < 0).all() and (rows.max(axis=-1) > 0).all())
+    def _are_vectors(self, rows: Array) -> bool:
+        if self.shortest == 1:
+            return rows.ndim > 0
+        if rows.ndim not in {2, 3} or rows.shape[-1] < self.shortest or not np.isfinite(rows).all():
+            return False
+        return bool((rows.min(axis=-1) < 0).all() and (rows.max(axis=-1) > 0).all())

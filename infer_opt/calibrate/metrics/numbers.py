@@ -9,13 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from infer_opt.calibrate.metrics.kind import Array
-from infer_opt.calibrate.metrics.powers import sqnr_db
+from infer_opt.calibrate.metrics.powers import sqnr_db, too_noisy
 
 __all__ = ["Numbers"]
 
 _LEAST_DB = 30.0
 _LEAST_CHANNEL_DB = 20.0  # of the weakest index along a short axis
-_COLLAPSE_DB = 20.0
+COLLAPSE_DB = 20.0
 _MOST_CHANNELS = 256
 _EMPTY = 1e-12  # of a power
 _SHOWN = 0.25  # a score that never gets there belongs to a class that no sample shows
@@ -108,16 +108,12 @@ class Numbers:
         if self.weakest is not None and self.weakest[0] < _LEAST_CHANNEL_DB:
             kept, where = self.weakest
             return f"output `{name}` keeps {kept:.1f} dB at {where}, under {_LEAST_CHANNEL_DB:.0f} dB"
-        return _under(name, self.sqnr, _LEAST_DB, "keeps")
+        return too_noisy(name, self.sqnr, _LEAST_DB)
 
     def collapse(self, name: str) -> str | None:
         """Pooled."""
-        return _under(name, self.sqnr, _COLLAPSE_DB, "collapsed: it keeps")
+        return too_noisy(name, self.sqnr, COLLAPSE_DB, "collapsed: it keeps")
 
     def words(self) -> str:
         """Nothing: SQNR is told of every output."""
         return ""
-
-
-def _under(name: str, kept: float, least: float, verb: str) -> str | None:
-    return f"output `{name}` {verb} {kept:.1f} dB, under {least:.0f} dB" if kept < least else None

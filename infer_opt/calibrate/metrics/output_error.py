@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from infer_opt.calibrate.metrics.class_scores import ClassScores
-from infer_opt.calibrate.metrics.directions import Directions
 from infer_opt.calibrate.metrics.kind import Kind
+from infer_opt.calibrate.metrics.named import auto_kinds
 from infer_opt.calibrate.metrics.numbers import Numbers
-from infer_opt.calibrate.metrics.powers import EXACT_DB
-from infer_opt.calibrate.metrics.shares import Shares
+from infer_opt.calibrate.metrics.powers import EXACT_DB, too_noisy
 
-__all__ = ["OutputError", "auto_kinds", "no_kinds"]
+__all__ = ["OutputError"]
 
 Array = np.ndarray[Any, Any]
-
-Kinds = Callable[[], tuple[Kind, ...]]
-
-
-def auto_kinds() -> tuple[Kind, ...]:
-    """The kinds that are told by the original's output, the first that fits before the others."""
-    return (ClassScores(), Shares(), Directions())
-
-
-def no_kinds() -> tuple[Kind, ...]:
-    """For those who want powers only, which cost least."""
-    return ()
 
 
 @dataclass
@@ -40,13 +25,11 @@ class OutputError:
     Integer and boolean outputs count unequal elements; floats are judged by the first kind that fits them.
 
     Args:
-        part: whether this is a slice of an output, judged in its place.
         joined: whether parts of this output are judged, so that its numbers are told but not judged.
         state: whether it is handed to the next run, so that it is judged by what comes of it there.
     """
 
     name: str
-    part: bool = False
     joined: bool = False
     state: bool = False
     largest: float = 0.0
@@ -79,7 +62,7 @@ class OutputError:
         )
         finite = np.isfinite(reference)
         distance = np.abs(np.where(finite, reference, 0.0) - np.where(finite, got, 0.0))
-        self.largest = max(self.largest, float(np.nan_to_num(distance, nan=math.inf).max(initial=0.0)))
+        self.largest = max(self.largest, float(np.nan_to_num(distance, nan=math.inf, posinf=math.inf).max(initial=0.0)))
         for kind in (*self.kinds, self.numbers):
             kind.add(reference, got)
 
@@ -113,11 +96,6 @@ class OutputError:
         return self.numbers.sqnr
 
     @property
-    def agreement(self) -> float | None:
-        """Share of rows whose largest class is the original's; None where the output is no class scores."""
-        return self.kind.agreement if isinstance(self.kind, ClassScores) else None
-
-    @property
     def drop(self) -> float | None:
         """What `--max-drop` limits; None where nothing of the kind is told of the output."""
         return self.kind.drop if self.judged else None
@@ -135,7 +113,7 @@ class OutputError:
             return f"{self.unequal} of {self.elements} elements of output `{self.name}` differ"
         if not self.judged:
             return None
-        return self.kind.refusal(self.name) or self._too_noisy("keeps")
+        return self.kind.refusal(self.name) or self._lost("keeps")
 
     def collapse(self) -> str | None:
         """Why it is of no use to anybody, whatever precision was ordered; None if it is of some."""
@@ -143,10 +121,9 @@ class OutputError:
             return f"output `{self.name}` {self.broken}"
         if not self.judged:
             return None
-        return self.kind.collapse(self.name) or self._too_noisy("collapsed: it keeps")
+        return self.kind.collapse(self.name) or self._lost("collapsed: it keeps")
 
-    def _too_noisy(self, verb: str) -> str | None:
+    def _lost(self, verb: str) -> str | None:
+        """That it is noise, whatever its kind says."""
         least = self.kind.least_db
-        if least is None or self.sqnr >= least:
-            return None
-        return f"output `{self.name}` {verb} {self.sqnr:.1f} dB, under {least:.0f} dB"
+        return None if least is None else too_noisy(self.name, self.sqnr, least, verb)

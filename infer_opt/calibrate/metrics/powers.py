@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["EXACT_DB", "sqnr_db"]
+__all__ = ["EXACT_DB", "sqnr_db", "too_noisy"]
 
 EXACT_DB = 200.0  # printed for no error at all: beyond what float32 can show
 
@@ -19,3 +19,8 @@ def sqnr_db(signal: float, noise: float) -> float:
     if not math.isfinite(noise) or signal == 0.0:
         return -EXACT_DB
     return min(EXACT_DB, 10.0 * math.log10(signal / noise))
+
+
+def too_noisy(name: str, kept: float, least: float, verb: str = "keeps") -> str | None:
+    """That output `name` keeps less than it has to, both in dB, in words; None if it keeps enough."""
+    return f"output `{name}` {verb} {kept:.1f} dB, under {least:.0f} dB" if kept < least else None

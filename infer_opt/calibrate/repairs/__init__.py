@@ -1,4 +1,4 @@
-"""Repairs: changes of an INT8 plan that lower its noise, each kept only where the noise measured at the outputs falls."""
+"""Repairs: changes of an INT8 plan that lower its noise, each kept only where the noise at the outputs falls."""
 
 from infer_opt.calibrate.repairs.constants import with_constants
 from infer_opt.calibrate.repairs.range_choice import choose_ranges

@@ -23,17 +23,15 @@ def with_constants(model: ir.Model, plan: Plan) -> ir.Model:
     """
     copy = ir.clone(model)
     names = ir.Names(copy)
-    nodes = {str(node.name): node for node in copy.graph}
+    nodes = ir.nodes(copy)
     for _, scheme in plan.lowered():
         for site in scheme.weights:
-            node, key = nodes.get(site.node), (site.node, site.index)
-            if node is None:
-                continue
+            node, key = nodes[site.node], (site.node, site.index)
             if key in plan.levels:
                 array = plan.weights[key].dequantize(plan.levels[key])
-                _put(copy.graph, node, site.index, array, names.fresh(f"{site.value}_repaired"))
+                _put(node, site.index, array, names.fresh(f"{site.value}_repaired"))
             if site.node in plan.biases:
-                _correct(copy.graph, node, plan.biases[site.node], names)
+                _correct(node, plan.biases[site.node], names)
     return copy
 
 
@@ -55,16 +53,18 @@ def bias_of(node: ir.Node) -> tuple[ir.Node, int] | None:
     return (add, other) if ir.is_constant(bias) and ir.dims(bias) == (channels,) else None
 
 
-def _correct(graph: ir.Graph, node: ir.Node, correction: np.ndarray[Any, Any], names: ir.Names) -> None:
+def _correct(node: ir.Node, correction: np.ndarray[Any, Any], names: ir.Names) -> None:
     place = bias_of(node)
     assert place is not None  # noqa: S101 - only such nodes get a correction
     holder, index = place
     bias = holder.inputs[index] if index < len(holder.inputs) else None
     array = correction if bias is None else ir.array(bias).astype(np.float64) + correction
-    _put(graph, holder, index, array, names.fresh(f"{node.name}_bias_repaired"))
+    _put(holder, index, array, names.fresh(f"{node.name}_bias_repaired"))
 
 
-def _put(graph: ir.Graph, node: ir.Node, index: int, array: np.ndarray[Any, Any], name: str) -> None:
+def _put(node: ir.Node, index: int, array: np.ndarray[Any, Any], name: str) -> None:
+    graph = node.graph
+    assert isinstance(graph, ir.Graph)  # noqa: S101 - functions are inlined when a model is loaded
     if index >= len(node.inputs):
         node.resize_inputs(index + 1)
     node.replace_input_with(index, ir.add_initializer(graph, name, np.ascontiguousarray(array, np.float32)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from infer_opt.calibrate.plan import Repair
+from infer_opt.calibrate.plan import INT8, Repair
 from infer_opt.calibrate.planner import with_method
 from infer_opt.calibrate.ranges import Entropy, MeanSquaredError, MinMax, Percentile
 from infer_opt.calibrate.repairs.total_noise import TotalNoise
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from infer_opt import ir
-    from infer_opt.calibrate.grouping import Group
+    from infer_opt.calibrate.grouping import Alternative
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.planner import ValueRanges
     from infer_opt.calibrate.progress import Stages
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["choose_ranges"]
 
 _METHODS = (MinMax(), Percentile(99.99), Percentile(99.9), Entropy(), MeanSquaredError())
-_MOST_GROUPS = 16  # the noisiest: most of the noise comes from a few
+_MOST_GROUPS = 10  # the noisiest: most of the noise comes from a few
 _LEAST_SHARE = 1e-4  # noise by signal: a group that alone keeps 40 dB cannot matter
 _GAIN = 0.9  # of the noise: what falls by less may be chance
 
@@ -52,27 +52,28 @@ def choose_ranges(
     Args:
         ranges: of the plan's values.
     """
-    noises = {noise.group: noise for noise in sensed.sensitivity.noises}
-    search = _Search(target, model, ranges, trial, sensed.sensitivity.signals, sensed.plan, dict(noises))
+    if INT8 not in sensed.plans:
+        return sensed
+    noises = {noise.alternative: noise for noise in sensed.sensitivity.noises}
+    search = _Search(target, model, ranges, trial, sensed.sensitivity.signals, sensed.plans[INT8], dict(noises))
     noisiest = search.noisiest()
     with stages("repair", len(noisiest)) as advance:
-        for group in noisiest:
-            search.improve(group)
+        for way in noisiest:
+            search.improve(way)
             advance()
     if not search.changed:
         return sensed
-    before, after = (
-        search.total([each[group] for group in each if group in search.changed]) for each in (noises, search.noises)
-    )
+    before, after = (search.total([each[way] for way in search.changed]) for each in (noises, search.noises))
     repair = Repair(
         "method of ranges",
-        tuple(group.name for group in search.changed),
+        tuple(way.group.name for way in search.changed),
         before.least_db,
         after.least_db,
         f"sum of these groups, each alone in INT8, on {len(trial.feeds)} calibration samples",
     )
     plan = replace(search.plan, repairs=(*search.plan.repairs, repair))
-    return replace(sensed, plan=plan, sensitivity=replace(sensed.sensitivity, noises=tuple(search.noises.values())))
+    sensitivity = replace(sensed.sensitivity, noises=tuple(search.noises.values()))
+    return replace(sensed, plans={**sensed.plans, INT8: plan}, sensitivity=sensitivity)
 
 
 @dataclass
@@ -85,52 +86,55 @@ class _Search:
     trial: Trial
     signals: Mapping[str, float]
     plan: Plan
-    noises: dict[Group, Noise]
-    changed: list[Group] = field(default_factory=list)
+    noises: dict[Alternative, Noise]
+    changed: list[Alternative] = field(default_factory=list)
 
     def total(self, noises: Collection[Noise]) -> TotalNoise:
         """Of several groups; powers add."""
         return TotalNoise.of(self.signals, {part: sum(each.powers[part] for each in noises) for part in self.signals})
 
-    def noisiest(self) -> list[Group]:
+    def noisiest(self) -> list[Alternative]:
         """The groups whose ranges are worth a look, the noisiest first."""
-        shares = {group: self.total([noise]).share for group, noise in self.noises.items()}
-        ranked = sorted(shares, key=lambda group: -shares[group])
-        return [group for group in ranked if shares[group] > _LEAST_SHARE][:_MOST_GROUPS]
+        shares = {way: self.total([noise]).share for way, noise in self.noises.items() if way.plan == INT8}
+        ranked = sorted(shares, key=lambda way: -shares[way])
+        return [way for way in ranked if shares[way] > _LEAST_SHARE][:_MOST_GROUPS]
 
-    def improve(self, group: Group) -> None:
+    def improve(self, way: Alternative) -> None:
         """Keep the best of all methods for the values of a group, if it is better for all that it touches."""
-        own = [scheme for region, scheme in self.plan.lowered() if region.name in group.regions]
+        own = [scheme for region, scheme, _ in self.plan.quantized() if region.name in way.regions]
         values = [value for scheme in own for value in scheme.values]
         tried = {_ranges(self.plan, values)}
-        best, least = None, self.noises[group]
+        best, least = None, self.noises[way]
         for method in _METHODS:
             plan = with_method(self.model, self.plan, self.ranges, values, method)
             if _ranges(plan, values) in tried:
                 continue
             tried.add(_ranges(plan, values))
-            (noise,) = self._measured(plan, [group])
+            (noise,) = self._measured(plan, [way])
             if self.total([noise]).share < _GAIN * self.total([least]).share:
                 best, least = plan, noise
         if best is not None:
-            self._keep(best, group, least)
+            self._keep(best, way, least)
 
-    def _keep(self, plan: Plan, group: Group, noise: Noise) -> None:
+    def _keep(self, plan: Plan, way: Alternative, noise: Noise) -> None:
         """Take a plan over, unless other groups lose by it more than this one gains."""
         moved = {value for value, found in plan.activations.items() if found != self.plan.activations[value]}
-        touching = {region.name for region, scheme in plan.lowered() if moved.intersection(scheme.values)}
-        others = [each for each in self.noises if each != group and touching.intersection(each.regions)]
-        after = {each.group: each for each in (noise, *self._measured(plan, others))}
+        touching = {region.name for region, scheme, _ in plan.quantized() if moved.intersection(scheme.values)}
+        others = [
+            each for each in self.noises if each.plan == INT8 and each != way and touching.intersection(each.regions)
+        ]
+        after = {each.alternative: each for each in (noise, *self._measured(plan, others))}
         before = [self.noises[each] for each in after]
         if self.total(list(after.values())).share < _GAIN * self.total(before).share:
             self.plan = plan
             self.noises.update(after)
-            self.changed.append(group)
+            self.changed.append(way)
 
-    def _measured(self, plan: Plan, groups: Sequence[Group]) -> tuple[Noise, ...]:
-        return measure(
-            self.trial, groups, lambda group: self.target.rehearse(self.model, plan.only(group.regions))
-        ).noises
+    def _measured(self, plan: Plan, ways: Sequence[Alternative]) -> tuple[Noise, ...]:
+        def alone(way: Alternative) -> ir.Model:
+            return self.target.rehearse(self.model, plan.only(way.regions))
+
+        return measure(self.trial, ways, alone).noises
 
 
 def _ranges(plan: Plan, values: Sequence[str]) -> tuple[Quantization, ...]:

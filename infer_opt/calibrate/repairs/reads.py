@@ -100,10 +100,10 @@ def gather(
         sites: whose weights have the form of `as_rows`.
     """
     nodes = {str(node.name): node for node in model.graph}
-    reads = {site.node: str(nodes[site.node].inputs[0].name) for site in sites}
+    reads = {site.node: str(nodes[site.node].inputs[0].name) for site in sites}  # type: ignore[union-attr]
     found: dict[str, Moments] = {}
     for site in sites:
-        rows = as_rows(nodes[site.node], ir.array(model.graph.initializers[site.value]))
+        rows = as_rows(nodes[site.node], site.array(model.graph.initializers))
         assert rows is not None  # noqa: S101 - the caller's promise
         found[site.node] = Moments(rows.shape[0], rows.shape[2])
     rng = np.random.default_rng(seed)
@@ -157,8 +157,8 @@ def _windows(node: ir.Node, value: Floats, rng: np.random.Generator) -> Floats:
     axes = tuple(range(2, value.ndim))
     windows = np.lib.stride_tricks.sliding_window_view(padded, reach, axis=axes)
     # One entry of the view for every output position and tap.
-    windows = windows[(slice(None), slice(None), *(slice(None, None, step) for step in strides))]
-    windows = windows[(..., *(slice(None, None, step) for step in dilations))]
+    thinned = [slice(None, None, step) for step in (*strides, *dilations)]
+    windows = windows[(slice(None), slice(None), *thinned)]
     places = np.moveaxis(windows, 1, len(kernel) + 1)  # batch, positions, channels, taps
     positions = places.shape[: len(kernel) + 1]
     drawn = places[np.unravel_index(_drawn(rng, int(np.prod(positions))), positions)]

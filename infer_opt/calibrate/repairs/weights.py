@@ -93,14 +93,16 @@ def _kept(
 
 def _form(model: ir.Model, node: ir.Node, site: WeightSite) -> bool:
     """Whether the weight is a matrix by which rows are multiplied, and this node's own."""
-    weight = model.graph.initializers[site.value]
-    return len(tuple(weight.uses())) == 1 and as_rows(node, ir.array(weight)) is not None
+    chain = (model.graph.initializers.get(site.value), node.inputs[site.index])  # one where nothing is transposed
+    if any(value is None or len(tuple(value.uses())) != 1 for value in chain):
+        return False
+    return as_rows(node, site.array(model.graph.initializers)) is not None
 
 
 def _repaired(model: ir.Model, node: ir.Node, site: WeightSite, plan: Plan, moments: Moments) -> Plan:
     """With the weight of one site rounded anew, and its bias corrected where it has, or may have, a constant one."""
     key = (site.node, site.index)
-    found, weight = plan.weights[key], ir.array(model.graph.initializers[site.value])
+    found, weight = plan.weights[key], site.array(model.graph.initializers)
     rows = as_rows(node, weight.astype(np.float64))
     assert rows is not None  # noqa: S101 - asked for by `_form`
     scales = np.broadcast_to(found.scale, rows.shape[0] * rows.shape[1]).reshape(rows.shape[:2])
@@ -126,12 +128,10 @@ def _some(plan: Plan, every: Plan, sites: Mapping[str, WeightSite], regions: Ite
 
 def _rounded_weights(model: ir.Model, plan: Plan) -> ir.Model:
     """The float model with the numbers that the plan's weights stand for, and the plan's biases."""
+    initializers = ir.initializers(model)
     nearest = {
-        (site.node, site.index): plan.weights[site.node, site.index].quantize(
-            ir.array(model.graph.initializers[site.value])
-        )
+        (site.node, site.index): plan.weights[site.node, site.index].quantize(site.array(initializers))
         for _, scheme in plan.lowered()
         for site in scheme.weights
-        if site.value in model.graph.initializers
     }
     return with_constants(model, replace(plan, levels={**nearest, **plan.levels}))

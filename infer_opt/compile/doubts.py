@@ -1,0 +1,29 @@
+"""What a compile could not find out, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from infer_opt import ir
+from infer_opt.calibrate.hoisting import branches_taken
+
+if TYPE_CHECKING:
+    from infer_opt.calibrate.feeding import Feeding
+    from infer_opt.calibrate.judging import Built
+
+__all__ = ["stand_ins", "unverified_branches"]
+
+
+def unverified_branches(winner: Built, model: ir.Model, samples: Feeding, threads: int | None) -> list[str]:
+    """The branches of If that the winner runs in integers and that no held-out sample takes, in words."""
+    lowered = {region.scope for region, _ in winner.plan.lowered() if region.scope is not None}
+    if not lowered or threads is None:
+        return []
+    unseen = lowered - branches_taken(model, samples.verification(), threads)
+    return [f"no held-out sample takes `{branch}`: its INT8 was not verified" for branch in sorted(unseen)]
+
+
+def stand_ins(*models: ir.Model) -> str | None:
+    """Why latency says nothing where a reference stands for an operator that only the device has."""
+    names = {f"`{name}`" for model in models for name in ir.referenced_operators(model)}
+    return f"{', '.join(sorted(names))} ran as a reference, not as the device's kernel" if names else None
