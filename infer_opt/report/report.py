@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.choice import Judged
     from infer_opt.calibrate.front import Point
     from infer_opt.calibrate.metrics import OutputError
-    from infer_opt.calibrate.plan import Plan
+    from infer_opt.calibrate.plan import Plan, Repair
     from infer_opt.calibrate.sensing import Sensed
     from infer_opt.calibrate.timing import Latency
     from infer_opt.calibrate.value_ranges import ValueRange
@@ -117,6 +117,7 @@ class Report:
             "candidates": [_candidate(item, self.plans.get(item.name)) for item in self.candidates],
             "passes": [asdict(item) | {"misses": [list(miss) for miss in item.misses]} for item in self.passes],
             "regions": _regions(self.plan),
+            "repairs": [_repair(item) for item in self.plan.repairs],
             "sensitivity": self._sensitivity(),
             "ranges": [asdict(item) for item in self.ranges],
             "stages": {name: round(seconds, 4) for name, seconds in self.stages.items()},
@@ -209,6 +210,14 @@ def _regions(plan: Plan) -> list[dict[str, Any]]:
         }
         for region in plan.regions
     ]
+
+
+def _repair(item: Repair) -> dict[str, Any]:
+    return asdict(item) | {
+        "regions": list(item.regions),
+        "before": round(item.before, 2),
+        "after": round(item.after, 2),
+    }
 
 
 def count_rules(rules: Sequence[str]) -> dict[str, int]:
