@@ -809,13 +809,57 @@ def test_a_weight_that_is_no_number_is_no_bug(work: Work, precision: str) -> Non
         assert report.plan.choices["MatMul:z"].precision == "int8"
 
 
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_an_order_of_fp16_is_written_into_the_graph(work: Work, calibrated: bool) -> None:  # noqa: FBT001
+    """With samples or without, which the reasons say; two Casts at the ends and none between."""
+    report = work.compile(precision="fp16", profile=T4, **({} if calibrated else {"calib": None}))
+    assert (report.chosen, report.why) == ("fp16", "the only candidate")
+    reason = "ranges fit (measured)" if calibrated else "weights fit, and no rule speaks against it; not measured"
+    assert {choice.reason for choice in report.plan.choices.values()} == {reason}
+    assert work.operators().count("Cast") == 3
+    assert {tensor.data_type for tensor in work.artifact().graph.initializer} == {onnx.TensorProto.FLOAT16}
+    assert all(50 < error.sqnr < 90 for error in report.best.errors)
+    assert report.artifact_bytes < 0.6 * report.original_bytes
+
+
+def test_an_order_of_int8_leaves_the_rest_in_fp16(work: Work) -> None:
+    """Every region that is legal, cut-offs overruled; the residual Add quantizes the branch it is not fused with."""
+    report = work.compile(precision="int8", profile=T4)
+    assert report.chosen == "int8"
+    assert {region.op_type for region in report.plan.at("int8")} == {"Conv", "Add", "GlobalAveragePool"}
+    assert report.plan.choices["Conv:c1"].reason.endswith("ordered, though it has 3 channels, under 16")
+    assert "DequantizeLinear" in work.operators()
+    dtypes = {tensor.data_type for tensor in work.artifact().graph.initializer}
+    assert dtypes == {onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.INT8}  # float: of the input
+    assert all(error.sqnr > 25 for error in report.best.errors)
+
+
+def test_nothing_that_fp16_could_be_is_said(work: Work) -> None:
+    """An order that nothing can carry out gives the model as it is, and a warning."""
+    network = Network("net (float[2,4] x) => (float[2,4] y) { y = Exp(x) }")
+    report = work.compile(precision="fp16", profile=T4, **saved(network, work))
+    assert report.chosen == "fp32"
+    assert report.warnings == ("nothing became FP16: it may overflow FP16 (not measured)",)
+
+
+def test_auto_lets_fp16_compete_where_the_device_has_it(work: Work) -> None:
+    """Without samples INT8 is no candidate, and the report says so."""
+    report = work.compile(profile=T4, calib=None)
+    assert [item.name for item in report.candidates] == ["fp32", "fp16"]
+    assert report.chosen == "fp16"
+    assert "INT8 was not tried: it needs samples (--calib)" in report.warnings
+    report = work.compile(profile=T4, force=True)
+    assert [item.name for item in report.candidates][:3] == ["fp32", "fp16", "int8"]
+    assert report.why.startswith("smallest that is right enough; latency was not measured: the t4 is a GPU")
+
+
 @pytest.mark.parametrize("precision", ["fp16", "int8"])
-def test_a_precision_that_the_backend_cannot_write_yet_is_refused(work: Work, precision: str) -> None:
-    """The T4 has it, this version does not: no quiet FP32."""
-    message, _ = work.refused(precision=precision, profile=T4)
-    assert message == (
-        f"no part of `{work.model}` can run at {precision} on `t4`: the tensorrt backend does not write it yet"
-    )
+def test_the_typed_graph_has_the_same_bytes_each_time(work: Work, precision: str) -> None:
+    """Same request, same artifact."""
+    work.compile(precision=precision, profile=T4)
+    before = (work.out / "model.onnx").read_bytes()
+    work.compile(precision=precision, profile=T4, force=True)
+    assert (work.out / "model.onnx").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -863,7 +907,8 @@ def test_artifacts_run_with_the_threads_that_were_asked_for(
 ) -> None:
     """Every candidate's session, as onnxruntime tells it; the profile's number where the request has none.
 
-    All are loaded to be verified, and those that are right once more, to be timed.
+    All are loaded to be verified, and those that are right once more, to be timed, but for the original, which runs
+    already.
     """
     runners: list[Runner] = []
     run_artifact = OnnxRuntimeTarget.run
@@ -876,7 +921,7 @@ def test_artifacts_run_with_the_threads_that_were_asked_for(
     report = work.compile(threads=threads, profile=replace(HERE, threads=2))
     right = [item for item in report.candidates if item.refused is None]
     assert len(right) >= 3
-    assert len(runners) == len(report.candidates) + len(right)
+    assert len(runners) == len(report.candidates) + len([item for item in right if item.name != "original"])
     assert {runner._session.get_session_options().intra_op_num_threads for runner in runners} == {expected}
 
 
@@ -925,7 +970,7 @@ def test_an_operator_that_the_device_lacks_is_refused_before_any_work(work: Work
 
 def test_a_gpu_gets_a_script_and_no_latency(work: Work) -> None:
     """Verified here as a computation; what is left to the device is told."""
-    report = work.compile(profile=T4)
+    report = work.compile(profile=T4, precision="fp32")
     assert (report.chosen, report.checked, report.latency_note) == ("fp32", "rules", "the t4 is a GPU")
     assert sorted(path.name for path in work.out.iterdir()) == [
         "build.sh",
@@ -1037,7 +1082,7 @@ def test_progress_follows_the_straight_line(work: Work) -> None:
     """Each stage in its turn, with a step for each sample; the report has their times."""
     progress = Noting()
     report = compile_model(work.request(), progress)
-    stages = ["load", "passes", "plan", "calibrate", "sensitivity", "emit", "verify", "time"]
+    stages = ["load", "passes", "plan", "calibrate", "sensitivity", "rehearse", "emit", "verify", "time"]
     assert list(dict.fromkeys(progress.stages)) == stages
     assert (progress.steps["calibrate"], progress.steps["verify"]) == (12, 16)  # of the last one, the original
     assert (report.samples["also_verified"], report.samples["changed"]) == (12, {"noise": 4, "blur": 4})

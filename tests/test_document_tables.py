@@ -139,7 +139,7 @@ def test_every_document_has_the_same_exit_codes(name: str) -> None:
         ("docs/quantization.md", f"SQNR of at least {numbers._LEAST_DB:g} dB"),
         ("docs/quantization.md", f"and of at least {numbers._LEAST_CHANNEL_DB:g} dB at every index"),
         ("docs/quantization.md", f"where that axis is 2 to {numbers._MOST_CHANNELS} long"),
-        ("docs/quantization.md", f"SQNR under {numbers._COLLAPSE_DB:g} dB"),
+        ("docs/quantization.md", f"SQNR under {numbers.COLLAPSE_DB:g} dB"),
         ("docs/quantization.md", f"stay between 0 and {numbers._SHOWN:g} in every sample"),
         ("docs/quantization.md", f"from {front.LEVELS[-2]:g} to {front.LEVELS[0]:g} dB"),
         ("docs/quantization.md", f"for {mixing._SPARE_DB:g} dB more than that"),

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from infer_opt import ir
+from infer_opt.calibrate.boundaries import boundaries
 from infer_opt.calibrate.metrics import EXACT_DB
 from infer_opt.calibrate.plan import combined
-from infer_opt.calibrate.selection import Boundary, select
+from infer_opt.calibrate.selection import select
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,9 +32,6 @@ __all__ = ["LEVELS", "Point", "pareto_front"]
 
 # dB that every part keeps, from what nobody sees to what only scores bear; None is no limit.
 LEVELS: tuple[float | None, ...] = (64.0, 58.0, 52.0, 46.0, 40.0, 36.0, 32.0, 28.0, 24.0, 20.0, 16.0, 12.0, None)
-# An element: 0.2 ns to quantize or turn back, as much to change the layout that integer kernels want, and the copy
-# between (measured on AVX-512; sums of kernels then predict the whole of YOLOv8n's plans to 6 %).
-_BOUNDARY_SECONDS = 8e-10
 
 
 @dataclass(frozen=True)
@@ -97,16 +95,16 @@ def pareto_front(
         trial: the samples to rehearse the choices on.
         levels: SQNR in dB that every part has to keep by the prediction; None is no limit.
     """
-    gains, boundaries = _gains(model, sensed), _boundaries(sensed)
+    gains, between = _gains(model, sensed), boundaries(model, sensed)
     chosen: dict[tuple[Alternative, ...], float] = {(): math.inf}
     with stages("plan"):
         for level in sorted((-math.inf if level is None else level for level in levels), reverse=True):
             least = None if level == -math.inf else level
-            chosen.setdefault(select(sensed.sensitivity, gains, boundaries, least), level)
+            chosen.setdefault(select(sensed.sensitivity, gains, between, least), level)
     points = []
     with stages("rehearse", len(chosen)) as advance:
         for lowered, level in chosen.items():
-            gain = _gain(lowered, gains, boundaries)
+            gain = sum(gains[way] for way in lowered) - sum(edge.cost(lowered) for edge in between)
             points.append(_point(target, model, sensed, trial, level, lowered, gain))
             advance()
     return _undominated(points)
@@ -142,11 +140,6 @@ def _undominated(points: Sequence[Point]) -> tuple[Point, ...]:
     return tuple(reversed(kept))
 
 
-def _gain(lowered: Sequence[Alternative], gains: Mapping[Alternative, float], boundaries: Sequence[Boundary]) -> float:
-    crossed = sum(edge.seconds for edge in boundaries if (edge.before in lowered) != (edge.after in lowered))
-    return sum(gains[way] for way in lowered) - crossed
-
-
 def _gains(model: ir.Model, sensed: Sensed) -> dict[Alternative, float]:
     """Seconds that each saves; where nothing was timed, the weights that it makes smaller stand for them."""
     constants = ir.initializers(model)
@@ -161,21 +154,3 @@ def _gains(model: ir.Model, sensed: Sensed) -> dict[Alternative, float]:
         smaller = 1e-12 * (1 + sum(held[way.plan, name] for name in way.regions))
         gains[way] = smaller if times is None else times[0] - times[1]
     return gains
-
-
-def _boundaries(sensed: Sensed) -> list[Boundary]:
-    """None where nothing was timed: sizes of weights cannot be weighed against them."""
-    if sensed.in_float is None:
-        return []
-    way_of = {(way.plan, name): way for way in sensed.alternatives for name in way.regions}
-    found = []
-    for plan in sensed.plans.values():
-        lowered = [(way_of[plan.name, region.name], scheme) for region, scheme in plan.lowered()]
-        makers = {value: way for way, scheme in lowered for value in scheme.writes}
-        found += [
-            Boundary(makers[value], way, _BOUNDARY_SECONDS * sensed.sizes.get(value, 0))
-            for way, scheme in lowered
-            for value in scheme.reads
-            if value in makers and makers[value] is not way
-        ]
-    return found

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from infer_opt.calibrate.grouping import Alternative
-    from infer_opt.calibrate.metrics import OutputError
+    from infer_opt.calibrate.metrics import Kinds, OutputError
     from infer_opt.calibrate.sample_set import SampleSet
 
 __all__ = ["Noise", "Sensitivity", "Trial", "measure"]
@@ -119,14 +119,18 @@ class Trial:
 
     def _powers(self, outputs: Mapping[str, np.ndarray]) -> list[float]:
         """Of every output and part, of one sample."""
-        found = Errors(outputs, self.parts)
+        found = Errors(outputs, self.parts, kinds=tuple)
         found.add(outputs, outputs)
         return [error.signal for error in found.all()]
 
-    def errors(self, model: ir.Model) -> list[OutputError]:
-        """What another model makes of the samples, held to the outputs in float."""
+    def errors(self, model: ir.Model, kinds: Kinds = tuple) -> list[OutputError]:
+        """What another model makes of the samples, held to the outputs in float.
+
+        Args:
+            kinds: what an output may be, beside numbers.
+        """
         runner = Runner.of_model(model, "the model", threads=self.threads)
-        found = Errors(runner.outputs, self.parts, kinds=tuple)
+        found = Errors(runner.outputs, self.parts, kinds=kinds)
         for feed, expected in zip(self.feeds, self.outputs, strict=True):
             found.add(expected, runner.run(feed))
         return found.all()

@@ -62,7 +62,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
         verifying(samples, input_specs(source), request.seed),
         ir.output_parts(source),
         ir.recurrent_state(source),
-        None if order.int8 else request.budget,
+        None if order.named else request.budget,
         timed=0 if unmeasured is not None else _TIMED_BRANCHES if ir.branches(source) else 1,
         kinds=METRICS[request.metric],
         evaluation=evaluation,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from infer_opt import ir, targets
 from infer_opt.calibrate.feeding import feeding
 from infer_opt.calibrate.front import pareto_front
+from infer_opt.calibrate.plan import DYNAMIC, INT8
 from infer_opt.calibrate.planner import lowered_plans, watched_values
 from infer_opt.calibrate.progress import Silent, Stages
 from infer_opt.calibrate.sensing import sense_plans
@@ -46,7 +47,7 @@ def sense(request: Request, progress: Progress | None = None) -> tuple[Sensed, t
         model, _ = legalized(request.profile, order.pipeline).run(source)
     with stages("plan"):
         regions = target.regions(model)
-    if not any(region.schemes for region in regions):
+    if not any({INT8, DYNAMIC} & set(region.precisions) for region in regions):
         reason = next((region.reason for region in regions if region.reason), "the backend writes one precision")
         raise InputError(
             f"no part of `{request.model}` can run at INT8 on `{request.profile.name}`: {reason}",

@@ -53,9 +53,10 @@ def test_text_for_people(infer_opt: Callable) -> None:
 
 def test_a_device_with_one_precision(infer_opt: Callable) -> None:
     """One line says why there is nothing to measure."""
-    ran = infer_opt("sensitivity", "net.onnx", "--target", "t4", "--calib", "calib.npz")
+    Path("plain.toml").write_text('extends = "t4"\nname = "plain"\nprecisions = ["fp32"]\n')
+    ran = infer_opt("sensitivity", "net.onnx", "--target", "plain.toml", "--calib", "calib.npz")
     assert ran.code == 1
-    assert "net.onnx` can run at INT8 on `t4`: the backend writes one precision" in ran.err
+    assert "net.onnx` can run at INT8 on `plain`: the profile offers no INT8" in ran.err
     assert "hint: name a --target whose precisions hold int8" in ran.err
 
 
