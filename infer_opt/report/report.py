@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from infer_opt.calibrate.plan import INT8
 from infer_opt.calibrate.sensing_table import sensing_table
 
 if TYPE_CHECKING:
@@ -154,7 +155,9 @@ class Report:
 
 
 def _lowered(plan: Plan) -> list[tuple[str, str]]:
-    return [(region.name, plan.choices[region.name].precision) for region, _ in plan.lowered()]
+    """What a plan has in integers, by name and precision."""
+    chosen = ((name, choice.precision) for name, choice in plan.choices.items())
+    return [(name, precision) for name, precision in chosen if precision.startswith(INT8)]
 
 
 def _region_times(sensed: Sensed) -> dict[str, list[float]] | None:
