@@ -99,11 +99,13 @@ def plans(
     with stages("repair"):
         lowered = [repair_weights(model, plan, samples.calibration, trial, request.seed) for plan in lowered]
 
+    calibration = samples.calibration
+
     def repaired(sensed: Sensed) -> Sensed:
         if not order.quantize.searches_ranges:
             return sensed
         ranges = ValueRanges.of(model, regions, found.sketches, order.quantize.ranges)
-        return choose_ranges(target, model, sensed, ranges, trial, stages)
+        return choose_ranges(target, model, sensed, ranges, calibration, trial, stages)
 
     if order.int8:
         proof = Trial.of_samples(model, samples.held_out or samples.calibration, request.thread_count)

@@ -69,4 +69,4 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
     if not order.quantize.searches_ranges:
         return sensed
     ranges = ValueRanges.of(model, regions, found.sketches, order.quantize.ranges)
-    return choose_ranges(target, model, sensed, ranges, trial, stages)
+    return choose_ranges(target, model, sensed, ranges, samples, trial, stages)

@@ -39,7 +39,7 @@ def moments(network: Network, feed: dict[str, np.ndarray], folder: Path) -> dict
     ],
 )
 def test_mean_of_a_convolution(attributes: str, kernel: tuple[int, ...], tmp_path: Path) -> None:
-    """Weights times the mean of the windows are the mean of the output, by onnxruntime, where all positions are drawn."""
+    """Weights times the mean of the windows are the mean of the output, by onnxruntime, where all are drawn."""
     weight = normal(*kernel)
     network = Network(f"net (float[1,4,9,9] x) => (float[] y) {{ [c] y = Conv<{attributes}>(x, w) }}", {"w": weight})
     feed = {"x": normal(1, 4, 9, 9, seed=1) + 2}
