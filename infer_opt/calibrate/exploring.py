@@ -30,27 +30,29 @@ class Explorer:
     """A model and a target, with samples to try plans on.
 
     Args:
-        trial: samples that calibrated, and what the model in float makes of them.
+        samples: all that calibrated.
+        trial: some of them, and what the model in float makes of those.
         ranges: other ranges that values may get where these are quieter; None where a method was ordered.
     """
 
     target: Target
     model: ir.Model
+    samples: SampleSet
     trial: Trial
     ranges: ValueRanges | None
     stages: Stages
 
-    def repaired(self, plans: Sequence[Plan], samples: SampleSet, seed: int) -> list[Plan]:
+    def repaired(self, plans: Sequence[Plan], seed: int) -> list[Plan]:
         """The plans with weights rounded by what they meet, where that lowers the noise."""
         with self.stages("repair"):
-            return [repair_weights(self.model, plan, samples, self.trial, seed) for plan in plans]
+            return [repair_weights(self.model, plan, self.samples, self.trial, seed) for plan in plans]
 
     def sensed(self, plans: Sequence[Plan]) -> Sensed:
         """What each group of the plans costs and gains; of the plans with ranges that were found better, if any."""
         found = sense_plans(self.target, self.model, plans, self.trial, self.stages)
         if self.ranges is None:
             return found
-        return choose_ranges(self.target, self.model, found, self.ranges, self.trial, self.stages)
+        return choose_ranges(self.target, self.model, found, self.ranges, self.samples, self.trial, self.stages)
 
     def front(self, sensed: Sensed, levels: Sequence[float | None] = LEVELS) -> tuple[Point, ...]:
         """The choices between all in float and the plans."""

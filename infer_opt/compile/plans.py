@@ -187,7 +187,7 @@ class _Planning:
             self.notes.append(f"INT8 was not tried: {_commonest_reason(lowered[0])}")
             return planned
         explorer = self._explorer(found, samples)
-        lowered = explorer.repaired(lowered, samples, self.request.seed)
+        lowered = explorer.repaired(lowered, self.request.seed)
         known = replace(planned, integers=lowered[0], ranges=value_ranges(lowered[0], found.sketches))
         return self._ordered(known, explorer, samples) if order.int8 else self._mixed(known, explorer, lowered)
 
@@ -195,7 +195,9 @@ class _Planning:
         quantize, threads = self.order.quantize, self.request.thread_count
         trial = Trial.of_samples(self.model, samples, threads, found.first_samples.values())
         ranges = ValueRanges.of(self.model, self.regions, found.sketches, quantize.ranges)
-        return Explorer(self.target, self.model, trial, ranges if quantize.searches_ranges else None, self.stages)
+        return Explorer(
+            self.target, self.model, samples, trial, ranges if quantize.searches_ranges else None, self.stages
+        )
 
     def _ordered(self, known: Planned, explorer: Explorer, samples: SampleSet) -> Planned:
         """All of it in INT8, but for what makes an output collapse."""

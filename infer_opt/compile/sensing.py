@@ -64,6 +64,6 @@ def sense(request: Request, progress: Progress | None = None) -> tuple[Sensed, t
     plans = lowered_plans(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
     trial = Trial.of_samples(model, samples, request.thread_count, found.first_samples.values())
     ranges = ValueRanges.of(model, regions, found.sketches, order.quantize.ranges)
-    explorer = Explorer(target, model, trial, ranges if order.quantize.searches_ranges else None, stages)
-    sensed = explorer.sensed(explorer.repaired(plans, samples, request.seed))
+    explorer = Explorer(target, model, samples, trial, ranges if order.quantize.searches_ranges else None, stages)
+    sensed = explorer.sensed(explorer.repaired(plans, request.seed))
     return sensed, explorer.front(sensed)

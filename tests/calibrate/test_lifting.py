@@ -50,7 +50,7 @@ def lift(
     sketches = collect(model, watched_values(model, regions), samples).sketches
     plan = integer_plan(model, regions, sketches, MinMax())
     trial, proof = Trial.of_samples(model, samples, 1), Trial.of_samples(model, heavy(6, outlier), 1)
-    explorer = Explorer(TARGET, model, trial, None, Stages(Silent()))
+    explorer = Explorer(TARGET, model, samples, trial, None, Stages(Silent()))
     return (model, trial, *lifted(explorer, plan, Lifting(budget, auto_kinds, finished, proof)))
 
 

@@ -67,7 +67,7 @@ def test_one_pass(infer_opt: Callable, fits: Callable) -> None:
     """What it does, and for each option what it takes, its default and its meaning."""
     text = infer_opt("passes", "show", "quantize").out
     assert text.startswith("quantize\n\n")
-    assert "minmax|percentile|entropy|mse" in text
+    assert "auto|minmax|percentile|entropy|mse" in text
     found = infer_opt("passes", "show", "quantize", "--json").json
     fits("passes", found)
     [entry] = found["passes"]

@@ -20,7 +20,7 @@ GRAPH_PASSES = st.one_of(
 )
 PLAN_PASSES = st.builds(
     Quantize,
-    st.sampled_from(["minmax", "percentile", "entropy", "mse"]),
+    st.sampled_from(["auto", "minmax", "percentile", "entropy", "mse"]),
     st.floats(50, 100, exclude_min=True),
 )
 
@@ -122,7 +122,7 @@ WRITE_IT = "write it like `simplify,fuse,quantize{method=percentile}`"
         (
             "quantize{method=best}",
             "`method` of pass `quantize` cannot be `best`",
-            "use minmax or percentile or entropy or mse",
+            "use auto or minmax or percentile or entropy or mse",
         ),
     ],
 )
