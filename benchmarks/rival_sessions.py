@@ -7,6 +7,7 @@ imported before the runtime is.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -200,5 +201,12 @@ def serve(model: str, link: Connection) -> None:
         link.close()
 
 
+def stay_on_one_core() -> None:
+    """The same for every model: else one of two that are timed in turns may share its core with something else."""
+    if hasattr(os, "sched_setaffinity"):  # not on macOS
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
 if __name__ == "__main__":
+    stay_on_one_core()
     serve(sys.argv[1], Connection(int(sys.argv[2])))

@@ -5,8 +5,8 @@
 MODELS is a folder of .onnx files; FOLDER, `MODELS/calib` by default, has a folder of .npz feeds by each model's name.
 The last quarter of the feeds is held out: no engine gets it. Each engine makes its artifact in a process of its own;
 NNCF's runs under `$RIVAL_PYTHON_NNCF`. Measured are the seconds and peak resident MB of that process, the SQNR of the
-worst output over the held-out feeds, and latency beside FP32 in onnxruntime on the first of them: one thread, in turns,
-medians of paired ratios.
+worst output over the held-out feeds, and latency beside FP32 in onnxruntime on the first of them: one thread, both on
+the same core, in turns, medians of paired ratios.
 
 FILE.py has a function `score(name, session) -> float`, higher for better, or None where it knows no task for the model.
 The session has onnxruntime's `run(names, feed)`, `get_inputs()` and `get_outputs()`. The change from FP32 decides which
