@@ -226,7 +226,8 @@ def test_what_only_ranges_at_run_time_can_lower_is_tried(work: Work) -> None:
 def test_the_folder_holds_model_manifest_and_report(work: Work) -> None:
     """Nothing else, there or beside it; both texts follow their published schemas."""
     report = work.compile()
-    assert sorted(path.name for path in work.out.iterdir()) == ["manifest.json", "model.onnx", "report.json"]
+    files = ["manifest.json", "model.onnx", "report.html", "report.json"]
+    assert sorted(path.name for path in work.out.iterdir()) == files
     assert sorted(path.name for path in work.folder.iterdir()) == ["calib.npz", "net.onnx", "out"]
     for name in ("manifest", "report"):
         schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8"))
@@ -808,13 +809,57 @@ def test_a_weight_that_is_no_number_is_no_bug(work: Work, precision: str) -> Non
         assert report.plan.choices["MatMul:z"].precision == "int8"
 
 
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_an_order_of_fp16_is_written_into_the_graph(work: Work, calibrated: bool) -> None:  # noqa: FBT001
+    """With samples or without, which the reasons say; two Casts at the ends and none between."""
+    report = work.compile(precision="fp16", profile=T4, **({} if calibrated else {"calib": None}))
+    assert (report.chosen, report.why) == ("fp16", "the only candidate")
+    reason = "ranges fit (measured)" if calibrated else "weights fit, and no rule speaks against it; not measured"
+    assert {choice.reason for choice in report.plan.choices.values()} == {reason}
+    assert work.operators().count("Cast") == 3
+    assert {tensor.data_type for tensor in work.artifact().graph.initializer} == {onnx.TensorProto.FLOAT16}
+    assert all(50 < error.sqnr < 90 for error in report.best.errors)
+    assert report.artifact_bytes < 0.6 * report.original_bytes
+
+
+def test_an_order_of_int8_leaves_the_rest_in_fp16(work: Work) -> None:
+    """Every region that is legal, cut-offs overruled; the residual Add quantizes the branch it is not fused with."""
+    report = work.compile(precision="int8", profile=T4)
+    assert report.chosen == "int8"
+    assert {region.op_type for region in report.plan.at("int8")} == {"Conv", "Add", "GlobalAveragePool"}
+    assert report.plan.choices["Conv:c1"].reason.endswith("ordered, though it has 3 channels, under 16")
+    assert "DequantizeLinear" in work.operators()
+    dtypes = {tensor.data_type for tensor in work.artifact().graph.initializer}
+    assert dtypes == {onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.INT8}  # float: of the input
+    assert all(error.sqnr > 25 for error in report.best.errors)
+
+
+def test_nothing_that_fp16_could_be_is_said(work: Work) -> None:
+    """An order that nothing can carry out gives the model as it is, and a warning."""
+    network = Network("net (float[2,4] x) => (float[2,4] y) { y = Exp(x) }")
+    report = work.compile(precision="fp16", profile=T4, **saved(network, work))
+    assert report.chosen == "fp32"
+    assert report.warnings == ("nothing became FP16: it may overflow FP16 (not measured)",)
+
+
+def test_auto_lets_fp16_compete_where_the_device_has_it(work: Work) -> None:
+    """Without samples INT8 is no candidate, and the report says so."""
+    report = work.compile(profile=T4, calib=None)
+    assert [item.name for item in report.candidates] == ["fp32", "fp16"]
+    assert report.chosen == "fp16"
+    assert "INT8 was not tried: it needs samples (--calib)" in report.warnings
+    report = work.compile(profile=T4, force=True)
+    assert [item.name for item in report.candidates][:3] == ["fp32", "fp16", "int8"]
+    assert report.why.startswith("smallest that is right enough; latency was not measured: the t4 is a GPU")
+
+
 @pytest.mark.parametrize("precision", ["fp16", "int8"])
-def test_a_precision_that_the_backend_cannot_write_yet_is_refused(work: Work, precision: str) -> None:
-    """The T4 has it, this version does not: no quiet FP32."""
-    message, _ = work.refused(precision=precision, profile=T4)
-    assert message == (
-        f"no part of `{work.model}` can run at {precision} on `t4`: the tensorrt backend does not write it yet"
-    )
+def test_the_typed_graph_has_the_same_bytes_each_time(work: Work, precision: str) -> None:
+    """Same request, same artifact."""
+    work.compile(precision=precision, profile=T4)
+    before = (work.out / "model.onnx").read_bytes()
+    work.compile(precision=precision, profile=T4, force=True)
+    assert (work.out / "model.onnx").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -862,7 +907,8 @@ def test_artifacts_run_with_the_threads_that_were_asked_for(
 ) -> None:
     """Every candidate's session, as onnxruntime tells it; the profile's number where the request has none.
 
-    All are loaded to be verified, and those that are right once more, to be timed.
+    All are loaded to be verified, and those that are right once more, to be timed, but for the original, which runs
+    already.
     """
     runners: list[Runner] = []
     run_artifact = OnnxRuntimeTarget.run
@@ -875,7 +921,7 @@ def test_artifacts_run_with_the_threads_that_were_asked_for(
     report = work.compile(threads=threads, profile=replace(HERE, threads=2))
     right = [item for item in report.candidates if item.refused is None]
     assert len(right) >= 3
-    assert len(runners) == len(report.candidates) + len(right)
+    assert len(runners) == len(report.candidates) + len([item for item in right if item.name != "original"])
     assert {runner._session.get_session_options().intra_op_num_threads for runner in runners} == {expected}
 
 
@@ -924,12 +970,13 @@ def test_an_operator_that_the_device_lacks_is_refused_before_any_work(work: Work
 
 def test_a_gpu_gets_a_script_and_no_latency(work: Work) -> None:
     """Verified here as a computation; what is left to the device is told."""
-    report = work.compile(profile=T4)
+    report = work.compile(profile=T4, precision="fp32")
     assert (report.chosen, report.checked, report.latency_note) == ("fp32", "rules", "the t4 is a GPU")
     assert sorted(path.name for path in work.out.iterdir()) == [
         "build.sh",
         "manifest.json",
         "model.onnx",
+        "report.html",
         "report.json",
     ]
     assert os.access(work.out / "build.sh", os.X_OK)
@@ -982,7 +1029,8 @@ def test_external_weights_are_taken_into_the_artifact(work: Work) -> None:
     model = NETWORK.proto()
     onnx.save(model, work.model, save_as_external_data=True, location="net.weights", size_threshold=0)
     report = work.compile(precision="fp32")
-    assert sorted(path.name for path in work.out.iterdir()) == ["manifest.json", "model.onnx", "report.json"]
+    files = ["manifest.json", "model.onnx", "report.html", "report.json"]
+    assert sorted(path.name for path in work.out.iterdir()) == files
     assert read_manifest(work.out)["source"] == {"path": "net.onnx", "sha256": ir.source_sha256(work.model)}
     weights = work.folder / "net.weights"
     assert report.original_bytes == work.model.stat().st_size + weights.stat().st_size

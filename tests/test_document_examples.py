@@ -85,7 +85,7 @@ def test_conv_and_relu(compiled: Compile) -> None:
     assert "Relu" not in kinds(model)
     assert report["unchecked"][-1] == STANDS_IN
     assert STANDS_IN in text_of(DOCUMENT)
-    assert report["outputs"][0]["sqnr_db"] > 100
+    assert report["outputs"][0]["sqnr_db"] > 60  # FP16 around them
 
 
 GATE = """

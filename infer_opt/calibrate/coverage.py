@@ -60,9 +60,14 @@ class Coverage:
         return len(self._ranges)
 
     def add(self, seen: Mapping[str, Seen], sample: int) -> None:
-        """Add what a feed of a sample made of the values; those with NaN or Inf in it are left out."""
+        """Add what a feed of a sample made of the values; those with NaN or Inf in it are left out.
+
+        Args:
+            seen: without the values of a branch that the feed did not take.
+        """
         self.feeds += 1
-        for value, (low, high) in self._ranges.items():
+        for value in self._ranges.keys() & seen.keys():
+            low, high = self._ranges[value]
             minimum, maximum, subsample = seen[value]
             if not (np.isfinite(minimum) and np.isfinite(maximum)) or (low <= minimum and maximum <= high):
                 continue

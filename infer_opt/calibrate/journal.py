@@ -49,7 +49,8 @@ class Journal:
         self._known[key] = dict(result)
         if self._file is None:
             return
-        line = json.dumps({"key": key, "result": result}) + "\n"
+        # Its own line, whatever the last writer left behind it.
+        line = "\n" + json.dumps({"key": key, "result": result}) + "\n"
         try:
             if not self._file.exists():
                 self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -56,19 +56,21 @@ class Scheme:
     """One way to run a region at a lower precision than the original's.
 
     Args:
-        precision: `INT8` or `DYNAMIC`, as reports call it.
-        reads, writes: values that it reads and writes quantized.
-        activations: the format of those values. Where it is `DYNAMIC` there are none: the kernel reads and writes
-            float, and quantizes what it reads by itself, with one scale for the whole tensor.
+        precision: `INT8` or `DYNAMIC`, as reports call it, or `fp16`.
+        activations: the format of quantized values. Where it is `DYNAMIC` there are none: the kernel reads and writes
+            float, and quantizes what it reads by itself, with one scale for the whole tensor. None at `fp16`.
+        reads, writes: values that it reads and writes quantized, or in FP16.
         window: low and high end that an absorbed activation gives the output (None: no end).
         fixed_range: the range that the operator gives by definition (a Sigmoid), which needs no statistics.
         moves_data: it copies numbers, so what it writes needs no statistics of its own.
         shares_scale: all values it reads and writes share scale and zero point.
+        shares_with: values that others read quantized, and that share them too.
         follows: it gains nothing by itself, and runs like this only where what it reads is there in integers.
+        doubt: why it is not expected to gain, by the profile's cut-offs; an order of the precision does not mind.
     """
 
     precision: str
-    activations: Format
+    activations: Format | None = None
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     window: tuple[float | None, float | None] = (None, None)
@@ -76,7 +78,9 @@ class Scheme:
     weights: tuple[WeightSite, ...] = ()
     moves_data: bool = False
     shares_scale: bool = False
+    shares_with: tuple[str, ...] = ()
     follows: bool = False
+    doubt: str | None = None
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -135,6 +139,8 @@ class Plan:
         choices: for every region by name.
         activations: quantization of each value that is quantized.
         weights: quantization by node name and input index.
+        half: names of the regions whose float numbers are FP16: those at `fp16`, and of those at `int8` the ones that
+            keep what they do not quantize (biases, results) in FP16.
     """
 
     name: str
@@ -142,6 +148,11 @@ class Plan:
     choices: Mapping[str, Choice]
     activations: Mapping[str, Quantization] = field(default_factory=dict)
     weights: Mapping[tuple[str, int], Quantization] = field(default_factory=dict)
+    half: frozenset[str] = frozenset()
+
+    def at(self, precision: str) -> tuple[Region, ...]:
+        """The regions that run at a precision."""
+        return tuple(region for region in self.regions if self.choices[region.name].precision == precision)
 
     def only(self, names: Collection[str]) -> Plan:
         """The plan with every region but these at its own precision."""
@@ -149,12 +160,17 @@ class Plan:
             region.name: self.choices[region.name] if region.name in names else Choice(region.own, "left as it is")
             for region in self.regions
         }
-        return replace(self, choices=kept)
+        return replace(self, choices=kept, half=self.half & set(names))
 
     def lowered(self) -> tuple[tuple[Region, Scheme], ...]:
         """The regions that run at another precision than their own, and how."""
         found = ((region, region.scheme(self.choices[region.name].precision)) for region in self.regions)
         return tuple((region, scheme) for region, scheme in found if scheme is not None)
+
+    def quantized(self) -> tuple[tuple[Region, Scheme, Format], ...]:
+        """The regions that read or write integers, how, and in which format."""
+        lowered = ((region, scheme) for region, scheme in self.lowered() if scheme.precision != DYNAMIC)
+        return tuple((region, scheme, scheme.activations) for region, scheme in lowered if scheme.activations)
 
 
 def combined(name: str, plans: Sequence[Plan], lowered: Mapping[str, Plan], reasons: Mapping[str, str]) -> Plan:

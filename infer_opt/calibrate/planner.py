@@ -36,7 +36,7 @@ def float_plan(regions: Sequence[Region]) -> Plan:
 
 def watched_values(model: ir.Model, regions: Iterable[Region]) -> list[str]:
     """Values that need statistics: what kernels read and write in integers, less constants, copies and fixed ranges."""
-    schemes = [scheme for region in regions for scheme in region.schemes]
+    schemes = [scheme for region in regions for scheme in region.schemes if scheme.activations is not None]
     known = {value for scheme in schemes if scheme.moves_data or scheme.fixed_range for value in scheme.writes}
     known |= ir.initializers(model).keys()
     wanted = (value for scheme in schemes for value in scheme.values)
@@ -49,10 +49,15 @@ def lowered_plans(
     sketches: Mapping[str, Sketch],
     method: RangeMethod,
     never_taken: Collection[str] = (),
+    *,
+    ordered: bool = True,
 ) -> list[Plan]:
     """Every way to lower all that may be: `integer_plan`, and `dynamic_plan` where that lowers anything."""
-    dynamic = dynamic_plan(model, regions)
-    return [integer_plan(model, regions, sketches, method, never_taken), *([dynamic] if dynamic.lowered() else [])]
+    integer, dynamic = (
+        integer_plan(model, regions, sketches, method, never_taken, ordered=ordered),
+        dynamic_plan(model, regions),
+    )
+    return [integer, *([dynamic] if dynamic.lowered() else [])]
 
 
 def integer_plan(
@@ -61,6 +66,8 @@ def integer_plan(
     sketches: Mapping[str, Sketch],
     method: RangeMethod,
     never_taken: Collection[str] = (),
+    *,
+    ordered: bool = True,
 ) -> Plan:
     """Every region that is legal and whose values and weights are finite at INT8.
 
@@ -68,6 +75,7 @@ def integer_plan(
         sketches: statistics of `watched_values`.
         method: how ranges are found.
         never_taken: branches that no sample took; what stands in them keeps its precision.
+        ordered: take the regions too that are not expected to gain.
     """
     initializers = ir.initializers(model)
     constants = {name: _sketch_of_constant(value) for name, value in initializers.items() if ir.is_constant(value)}
@@ -78,17 +86,24 @@ def integer_plan(
     quantized: list[Scheme] = []
     for region in regions:
         scheme = region.scheme(INT8)
+        doubt = None if scheme is None else scheme.doubt
         if scheme is not None and region.scope in never_taken:
             fault: str | None = f"never seen: no calibration sample takes `{region.scope}`"
         else:
             fault = region.reason or "no INT8 kernel" if scheme is None else ranges.fault(scheme)
         if scheme is None or fault is not None:
             choices[region.name] = Choice(region.own, str(fault))
+        elif doubt is not None and not ordered:
+            choices[region.name] = Choice(region.own, doubt)
         else:
-            choices[region.name] = Choice(INT8, "legal in the dialect, ranges finite")
+            reason = "legal in the dialect, ranges finite"
+            choices[region.name] = Choice(INT8, reason if doubt is None else f"{reason}; ordered, though {doubt}")
             quantized.append(scheme)
     activations = {
-        value: ranges.quantization(value, scheme.activations) for scheme in quantized for value in scheme.values
+        value: ranges.quantization(value, scheme.activations)
+        for scheme in quantized
+        if scheme.activations is not None
+        for value in scheme.values
     }
     weights = {
         (site.node, site.index): _weight(initializers, site, activations)
@@ -183,7 +198,7 @@ class _Ranges:
         self._fixed: dict[str, tuple[float, float]] = {}
         for scheme in schemes:
             if scheme.moves_data or scheme.shares_scale:
-                for value in (*scheme.reads[1:], *scheme.writes):
+                for value in (*scheme.reads[1:], *scheme.writes, *scheme.shares_with):
                     self._join(scheme.reads[0], value)
             self._window |= dict.fromkeys(scheme.writes, scheme.window)
             if scheme.fixed_range is not None:

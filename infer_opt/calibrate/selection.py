@@ -2,11 +2,12 @@
 
 Noise powers add, and so do times, but for the boundaries: where of two groups that hand on a value only one is in
 integers, the value is quantized or dequantized in between. With x = 1 for a chosen alternative (a group, lowered one
-way) and y = 1 for a boundary,
+way), W and R the sums of x over the alternatives by which a group writes a value in integers, or reads it so, and y and
+z = 1 where that value is turned back to float, or to integers,
 
-    minimise    sum over alternatives (seconds lowered - seconds in float) x  +  sum over boundaries (seconds) y
+    minimise    sum over alternatives (seconds lowered - seconds in float) x  +  sum over values (seconds) (y + z)
     subject to  sum over the alternatives of a group x <= 1              for every group that has several
-                y >= x_a - x_b,  y >= x_b - x_a       for the alternatives a and b on both sides
+                y >= W - R,  z >= R - W                      for every group that reads a value
                 sum over alternatives (noise) x <= limit    for every part of the outputs
 
 which is a mixed-integer linear program.
@@ -18,7 +19,6 @@ import os
 import sys
 from collections import defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,26 +28,13 @@ from scipy.sparse import lil_matrix
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from infer_opt.calibrate.boundaries import Boundary
     from infer_opt.calibrate.grouping import Alternative, Group
     from infer_opt.calibrate.sensitivity import Sensitivity
 
-__all__ = ["Boundary", "select"]
+__all__ = ["select"]
 
 _SECONDS = 5.0  # for the search; a few hundred groups take some hundredths
-
-
-@dataclass(frozen=True)
-class Boundary:
-    """A value that one group hands on to another, in integers where both are lowered so.
-
-    Args:
-        before: the alternative that writes it in integers; after: the one that reads it so.
-        seconds: what turning it from integers to float, or back, costs.
-    """
-
-    before: Alternative
-    after: Alternative
-    seconds: float
 
 
 def select(
@@ -67,14 +54,13 @@ def select(
     """
     ways = [noise.alternative for noise in sensitivity.noises]
     place = {way: index for index, way in enumerate(ways)}
-    edges = [edge for edge in boundaries if edge.before in place and edge.after in place]
-    costs = np.array([-gains[way] for way in ways] + [edge.seconds for edge in edges])
+    costs = np.array([-gains[way] for way in ways] + [each.seconds for each in boundaries for _ in range(2)])
     constraints = [_one_way(place, len(costs))]
-    if edges:
-        constraints.append(_crossed(edges, place, len(costs)))
+    if boundaries:
+        constraints.append(_crossed(boundaries, place, len(costs)))
     if least_db is not None:
         constraints.append(_quiet(sensitivity, least_db, len(costs)))
-    integrality = np.array([1] * len(ways) + [0] * len(edges))
+    integrality = np.array([1] * len(ways) + [0] * 2 * len(boundaries))
     with _silent():
         found = milp(
             costs * _scale(costs),
@@ -120,15 +106,20 @@ def _one_way(place: Mapping[Alternative, int], count: int) -> LinearConstraint:
     return LinearConstraint(rows.tocsr(), -np.inf, 1)
 
 
-def _crossed(edges: Sequence[Boundary], place: Mapping[Alternative, int], count: int) -> LinearConstraint:
-    """Twice a row for each boundary: x_a - x_b - y <= 0, and the other way round."""
-    rows = lil_matrix((2 * len(edges), count))
-    first = count - len(edges)
-    for index, edge in enumerate(edges):
-        for row, sign in ((2 * index, 1), (2 * index + 1, -1)):
-            rows[row, place[edge.before]] = sign
-            rows[row, place[edge.after]] = -sign
-            rows[row, first + index] = -1
+def _crossed(boundaries: Sequence[Boundary], place: Mapping[Alternative, int], count: int) -> LinearConstraint:
+    """For each reader of each value: W - R - y <= 0 and R - W - z <= 0; y to turn it back to float, z the other way."""
+    pairs = [(index, each, ways) for index, each in enumerate(boundaries) for ways in each.readers]
+    rows = lil_matrix((2 * len(pairs), count))
+    first = count - 2 * len(boundaries)
+    for row, (index, each, ways) in enumerate(pairs):
+        for sign, at, column in ((1, 2 * row, first + 2 * index), (-1, 2 * row + 1, first + 2 * index + 1)):
+            if sign == 1 and each.always_float:
+                continue
+            for writer in each.writers:
+                rows[at, place[writer]] += sign
+            for reader in ways:
+                rows[at, place[reader]] -= sign
+            rows[at, column] = -1
     return LinearConstraint(rows.tocsr(), -np.inf, 0)
 
 

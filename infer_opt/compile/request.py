@@ -87,6 +87,7 @@ class Order:
         pipeline: the passes to run.
         int8: INT8 is an order, not one candidate among others.
         tries_int8: INT8 is an order or a candidate.
+        half: whatever stays float is FP16 where the device has it: FP16 or INT8 is an order, or FP16 is a candidate.
         free: nothing is ordered; everything competes.
     """
 
@@ -94,7 +95,13 @@ class Order:
     quantize: Quantize
     int8: bool
     tries_int8: bool
+    half: bool
     free: bool
+
+    @property
+    def named(self) -> bool:
+        """Whether one precision is an order, so that nothing is refused."""
+        return self.int8 or (self.half and not self.free)
 
     @classmethod
     def of(cls, request: Request) -> Order:
@@ -113,7 +120,8 @@ class Order:
             raise InputError("INT8 needs samples to find its ranges", "pass --calib PATH, or --precision fp32")
         competes = request.precision == "auto" and quantize is not None and "int8" in request.profile.precisions
         free = request.precision == "auto" and request.pipeline is None
-        return cls(pipeline, quantize or Quantize(), int8, int8 or competes, free)
+        half = "fp16" in request.profile.precisions and (free or int8 or request.precision == "fp16")
+        return cls(pipeline, quantize or Quantize(), int8, int8 or competes, half, free)
 
 
 def _check_offered(request: Request, wanted: str) -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
 from infer_opt.calibrate.feeding import feeding
+from infer_opt.calibrate.front import pareto_front
+from infer_opt.calibrate.plan import DYNAMIC, INT8
 from infer_opt.calibrate.planner import lowered_plans, watched_values
 from infer_opt.calibrate.progress import Silent, Stages
 from infer_opt.calibrate.sensing import sense_plans
@@ -16,6 +18,7 @@ from infer_opt.compile.request import Order
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
+    from infer_opt.calibrate.front import Point
     from infer_opt.calibrate.progress import Progress
     from infer_opt.calibrate.sensing import Sensed
     from infer_opt.calibrate.target import Target
@@ -24,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["sense"]
 
 
-def sense(request: Request, progress: Progress | None = None) -> Sensed:
-    """Measure the sensitivity of every group of regions of a request's model to INT8.
+def sense(request: Request, progress: Progress | None = None) -> tuple[Sensed, tuple[Point, ...]]:
+    """Measure the sensitivity of every group of regions of a request's model to INT8, and the front that it gives.
 
     Raises:
         InputError, UsageError: model, data, profile or options are at fault, or nothing could run at INT8.
@@ -44,7 +47,7 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
         model, _ = legalized(request.profile, order.pipeline).run(source)
     with stages("plan"):
         regions = target.regions(model)
-    if not any(region.schemes for region in regions):
+    if not any({INT8, DYNAMIC} & set(region.precisions) for region in regions):
         reason = next((region.reason for region in regions if region.reason), "the backend writes one precision")
         raise InputError(
             f"no part of `{request.model}` can run at INT8 on `{request.profile.name}`: {reason}",
@@ -61,4 +64,5 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
         )
     plans = lowered_plans(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
     trial = Trial.of_samples(model, samples, request.thread_count, found.first_samples.values())
-    return sense_plans(target, model, plans, trial, stages)
+    sensed = sense_plans(target, model, plans, trial, stages)
+    return sensed, pareto_front(target, model, sensed, trial, stages)

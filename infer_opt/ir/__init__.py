@@ -44,6 +44,7 @@ from infer_opt.ir.edit import (
 from infer_opt.ir.evaluate import evaluate
 from infer_opt.ir.files import file_sha256, files_sha256, source_files, source_sha256
 from infer_opt.ir.fingerprint import fingerprint
+from infer_opt.ir.half_ports import HalfPorts, half_ports
 from infer_opt.ir.inference import infer_shapes, shapes_known
 from infer_opt.ir.input_shapes import InputShape, fix_input_shapes, value_sizes
 from infer_opt.ir.interface import Interface, Parts, Port, interface, output_parts
@@ -78,6 +79,7 @@ __all__ = [
     "Detached",
     "Graph",
     "GraphBuilder",
+    "HalfPorts",
     "IllegalModelError",
     "InputShape",
     "Interface",
@@ -117,6 +119,7 @@ __all__ = [
     "files_sha256",
     "fingerprint",
     "fix_input_shapes",
+    "half_ports",
     "infer_shapes",
     "initializer_bytes",
     "initializers",

@@ -7,6 +7,7 @@ from infer_opt.profiles.problems import Problem
 from infer_opt.profiles.schema import (
     ActivationType,
     Confidence,
+    Cutoffs,
     Dialect,
     HostCheck,
     OpsetRange,
@@ -20,6 +21,7 @@ from infer_opt.profiles.tables import to_table
 __all__ = [
     "ActivationType",
     "Confidence",
+    "Cutoffs",
     "Dialect",
     "HostCheck",
     "OpsetRange",

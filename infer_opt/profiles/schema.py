@@ -14,6 +14,7 @@ __all__ = [
     "RESERVED",
     "ActivationType",
     "Confidence",
+    "Cutoffs",
     "Dialect",
     "HostCheck",
     "OpsetRange",
@@ -92,6 +93,17 @@ class Dialect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cutoffs:
+    """Below what INT8 kernels are not expected to gain; `auto` leaves such a node alone, an order does not."""
+
+    channels: Annotated[int | None, "fewest input and output channels of a Conv, or K and N of a matrix product"] = None
+    rows: Annotated[int | None, "fewest rows of a matrix product: with 1 it is a matrix-vector product"] = None
+    group_channels: Annotated[int | None, "of what the output channels of a grouped Conv must be a multiple"] = None
+    group_kernel: Annotated[int | None, "smallest kernel of a grouped Conv, along every axis"] = None
+    activation_products: Annotated[bool | None, "whether a product of two activations (attention) gains"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """One device, or one hardware revision of it, with the runtime that loads the artifact."""
 
@@ -124,6 +136,7 @@ class Profile:
         "kernels (`emulated`); parse it with the vendor's parser (`parsed`); apply our own `rules`",
     ] = "rules"
     dialect: Annotated[Dialect | None, "rules of the Q/DQ graph, for a backend that reads one"] = None
+    cutoffs: Annotated[Cutoffs, "below what INT8 is not expected to gain"] = field(default_factory=Cutoffs)
     source: Annotated[
         Mapping[str, str],
         'table: where each fact comes from, by key; a key in a table goes in quotes, `"peak.int8_tops"`',
@@ -167,7 +180,6 @@ RESERVED: Mapping[str, str] = MappingProxyType(
         "dynamic_shapes": "not used yet: `compile`, to refuse dynamic inputs where the device needs fixed ones",
         "runtime.name": "not used yet: `doctor`, to look for the runtime on the device",
         "dialect.weight_symmetric": "not used yet: the planner, which makes all weights symmetric",
-        "dialect.output_q": "not used yet: the TensorRT writer, to leave outputs float that no INT8 kernel reads",
         "unknown": "not used yet: the cost model, to say which figures it does without",
         "confidence": "not used yet: the report, to say how far the profile can be trusted",
     }

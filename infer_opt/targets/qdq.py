@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infer_opt import ir
-from infer_opt.calibrate.plan import DYNAMIC
 from infer_opt.targets.weight_sites import drop_unread_weights, weight_array
 
 if TYPE_CHECKING:
@@ -36,12 +35,12 @@ def write_qdq(model: ir.Model, plan: Plan) -> ir.Model:
     """
     copy = ir.clone(model)
     writer = _Writer(copy, plan)
-    quantized = [(region, scheme) for region, scheme in plan.lowered() if scheme.precision != DYNAMIC]
-    for _, scheme in quantized:
+    quantized = plan.quantized()
+    for _, scheme, _ in quantized:
         writer.quantize_weights(scheme)
-    for region, scheme in quantized:
+    for region, scheme, _ in quantized:
         writer.quantize_reads(region, scheme)
-    for region, scheme in quantized:
+    for region, scheme, _ in quantized:
         writer.quantize_writes(region, scheme)
     drop_unread_weights(copy)
     copy.graph.sort()
@@ -54,7 +53,7 @@ class _Writer:
         self._names = ir.Names(model)
         self._nodes = ir.nodes(model)
         self._scopes = {scope.graph: scope for scope in ir.scopes(model)}
-        self._written = {value for _, scheme in plan.lowered() for value in scheme.writes}
+        self._written = {value for _, scheme, _ in plan.quantized() for value in scheme.writes}
         self._parameters: dict[str, tuple[ir.Value, ir.Value]] = {}
         self._quantized: dict[tuple[str, ir.Graph], ir.Value] = {}
         self._dequantized: dict[tuple[str, ir.Graph], ir.Value] = {}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.plan import WeightSite
     from infer_opt.profiles import Dialect
 
-__all__ = ["find_regions"]
+__all__ = ["find_regions", "float_region"]
 
 _FIXED_RANGES = {"Sigmoid": (0.0, 1.0), "HardSigmoid": (0.0, 1.0), "Softmax": (0.0, 1.0), "Tanh": (-1.0, 1.0)}
 _COMPUTE = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -69,17 +69,17 @@ class _Finder:
         try:
             offer = self._offer(node, scope)
         except _NotOfferedError as reason:
-            return replace(_float_region([node]), schemes=others, reason=str(reason))
+            return replace(float_region([node]), schemes=others, reason=str(reason))
         nodes = [node] if activation is None else [node, activation]
         self.absorbed.update(nodes[1:])
         writes = [value for value in nodes[-1].outputs if value.uses() or value.is_graph_output()]
-        if not offer.float_output:
+        if not offer.float_output or not self._dialect.output_q:
             self._integer.update(writes)
         scheme = Scheme(
             INT8,
             self._activation,
             reads=_names(offer.reads),
-            writes=() if offer.float_output else _names(writes),
+            writes=() if offer.float_output or not self._dialect.output_q else _names(writes),
             window=_window(activation),
             fixed_range=_FIXED_RANGES.get(node.op_type),
             weights=offer.weights,
@@ -87,7 +87,7 @@ class _Finder:
             shares_scale=node.op_type == "Concat" and self._dialect.concat_shares_scale,
             follows=node.op_type not in _COMPUTE,
         )
-        return replace(_float_region(nodes), schemes=(scheme, *others))
+        return replace(float_region(nodes), schemes=(scheme, *others))
 
     def _offer(self, node: ir.Node, scope: ir.Scope) -> _Offer:
         if not self._int8:
@@ -112,6 +112,9 @@ class _Finder:
             raise _NotOfferedError("it interpolates, which gives new numbers")
         if not all(_is_float(value) and (value.uses() or value.is_graph_output()) for value in node.outputs):
             raise _NotOfferedError("an output is unused, or no float32")
+        if not self._dialect.output_q:
+            self._integer.update(node.outputs)
+            raise _NotOfferedError("it moves data, and the runtime moves quantizers across it by itself")
         return _Offer((source,))
 
     def _follower(self, node: ir.Node) -> _Offer:
@@ -170,7 +173,8 @@ class _Offer:
     float_output: bool = False
 
 
-def _float_region(nodes: list[ir.Node]) -> Region:
+def float_region(nodes: list[ir.Node]) -> Region:
+    """A region of some nodes, the main one first, at the model's own precision."""
     return Region(
         name=str(nodes[0].name),
         nodes=tuple(str(node.name) for node in nodes),

@@ -1,27 +1,31 @@
-"""The TensorRT backend, in its first form: the optimised ONNX file and the script that builds the engine from it.
+"""The TensorRT backend: a strongly typed ONNX file, and the script that builds the engine from it.
 
-A plan file is tied to the GPU it is built on, so the last step runs on the device. FP16 and INT8 have to be written
-into the graph for TensorRT 10 and later; this form leaves every region as the model has it.
+A plan file is tied to the GPU it is built on, so the last step runs on the device. FP16 and INT8 are written into the
+graph: TensorRT takes its precisions from there and from nowhere else since version 11.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from infer_opt import ir
-from infer_opt.calibrate.plan import Region
 from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.target import Artifact
+from infer_opt.targets.fusion import placed
+from infer_opt.targets.qdq import write_qdq
+from infer_opt.targets.regions import find_regions, float_region
+from infer_opt.targets.rounding import rounded
 from infer_opt.targets.support import refuse_newer_opset, refuse_unsupported, stand_ins
+from infer_opt.targets.typed import half_scheme, write_half
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from infer_opt.calibrate.plan import Plan
+    from infer_opt.calibrate.plan import Plan, Region
     from infer_opt.profiles import Profile
 
 __all__ = ["BACKEND", "create"]
@@ -69,18 +73,28 @@ class TensorRTTarget:
         )
 
     def regions(self, model: ir.Model) -> tuple[Region, ...]:
-        """One region a node, each at the model's own precision."""
-        return tuple(Region(str(node.name), (str(node.name),), ir.origin(node), node.op_type) for node in model.graph)
+        """What TensorRT fuses, with INT8 by the profile's dialect and cut-offs, and FP16 where ONNX has it."""
+        if self.profile.dialect is None:
+            return tuple(float_region([node]) for node in model.graph)
+        found = find_regions(model, self.profile.dialect, int8="int8" in self.profile.precisions)
+        regions = placed(model, found, self.profile.cutoffs)
+        if "fp16" not in self.profile.precisions:
+            return regions
+        nodes = ir.nodes(model)
+        opset = model.opset_imports.get("", 0)
+        return tuple(
+            region if scheme is None or region.scope else replace(region, schemes=(*region.schemes, scheme))
+            for region in regions
+            for scheme in [half_scheme([nodes[name] for name in region.nodes], opset)]
+        )
 
     def rehearse(self, model: ir.Model, plan: Plan) -> ir.Model:
-        """The graph as it is: there is one precision so far."""
-        del plan
-        return model
+        """The artifact's graph with FP16 rounded, not computed: see `rounding.rounded` for what that does not tell."""
+        return rounded(self._typed(model, plan))
 
     def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:
         """`model.onnx` and `build.sh`."""
-        del plan  # one precision so far, and it is the graph's own
-        written = ir.save(model, folder / _MAIN)
+        written = ir.save(self._typed(model, plan), folder / _MAIN)
         script = folder / "build.sh"
         script.write_text(self._script(model), encoding="utf-8")
         script.chmod(0o755)
@@ -91,13 +105,26 @@ class TensorRTTarget:
             unchecked=(
                 f"no engine was built: run build.sh on the {self.profile.name}",
                 "operators were checked by name against TensorRT's list, not by its parser",
+                *self._emulations(plan),
                 *stand_ins(model),
             ),
         )
 
     def run(self, folder: Path, artifact: Artifact, threads: int) -> Runner:
-        """The ONNX file in onnxruntime: the same computation, not the same engine."""
-        return Runner.of_file(folder / artifact.main, threads=threads)
+        """The typed graph in onnxruntime, every FP16 number rounded: the same computation, not the same engine."""
+        path = folder / artifact.main
+        return Runner.of_model(rounded(ir.load(path)), f"`{path}`", threads=threads)
+
+    def _typed(self, model: ir.Model, plan: Plan) -> ir.Model:
+        half = {name for region in plan.regions if region.name in plan.half for name in region.nodes}
+        return write_half(write_qdq(model, plan), half)
+
+    def _emulations(self, plan: Plan) -> list[str]:
+        """What the numbers of the check stand for, where they are not float32."""
+        kinds = [kind for kind, there in (("INT8", plan.at("int8")), ("FP16", plan.half)) if there]
+        if not kinds:
+            return []
+        return [f"{' and '.join(kinds)}: rounding was checked in onnxruntime, sums of the device's kernels were not"]
 
     def timed_here(self) -> str | None:
         """Never: this host's CPU says nothing about a GPU."""

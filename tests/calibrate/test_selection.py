@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from infer_opt.calibrate.boundaries import Boundary
 from infer_opt.calibrate.grouping import Alternative, Group
-from infer_opt.calibrate.selection import Boundary, select
+from infer_opt.calibrate.selection import select
 from infer_opt.calibrate.sensitivity import Noise, Sensitivity
 
 WAYS = [Alternative(Group((f"g{index}",)), "int8", (f"g{index}",)) for index in range(9)]
@@ -26,8 +27,22 @@ def sensitivity(powers: np.ndarray, signals: Sequence[float], ways: Sequence[Alt
 
 def seconds(chosen: Sequence[Alternative], gains: dict[Alternative, float], boundaries: Sequence[Boundary]) -> float:
     """What a choice saves."""
-    crossed = sum(edge.seconds for edge in boundaries if (edge.before in chosen) != (edge.after in chosen))
-    return sum(gains[way] for way in chosen) - crossed
+    return sum(gains[way] for way in chosen) - sum(each.cost(chosen) for each in boundaries)
+
+
+def between(one: Alternative, other: Alternative, cost: float) -> Boundary:
+    """A value that one group hands on to another."""
+    return Boundary(cost, (one,), ((other,),), always_float=False)
+
+
+def test_a_value_is_turned_once_for_all_that_read_it() -> None:
+    """Whoever writes or reads it so; nothing where somebody reads it in float whatever is lowered."""
+    a, b, c = WAYS[:3]
+    value = Boundary(1.0, (a,), ((b,), (c,)), always_float=False)
+    costs = {(a,): 1.0, (a, b): 1.0, (a, b, c): 0.0, (): 0.0, (b,): 1.0, (b, c): 1.0}
+    assert {chosen: value.cost(chosen) for chosen in costs} == costs
+    shared = replace(value, always_float=True)
+    assert {chosen: shared.cost(chosen) for chosen in costs} == costs | {(a,): 0.0, (a, b): 0.0}
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -36,7 +51,9 @@ def test_no_other_choice_inside_the_budget_is_faster(seed: int) -> None:
     random = np.random.default_rng(seed)
     gains = dict(zip(WAYS, random.normal(0.5, 1, len(WAYS)) * 1e-3, strict=True))
     pairs = [(a, b) for a, b in itertools.pairwise(WAYS)] + [(WAYS[0], WAYS[5]), (WAYS[2], WAYS[7])]
-    boundaries = [Boundary(a, b, float(random.uniform(0, 1e-3))) for a, b in pairs]
+    boundaries = [between(a, b, float(random.uniform(0, 1e-3))) for a, b in pairs]
+    fork = Boundary(float(random.uniform(0, 1e-3)), (WAYS[3],), ((WAYS[4],), (WAYS[6],), (WAYS[8],)), seed % 2 == 0)
+    boundaries.append(fork)
     found = sensitivity(random.uniform(0, 1, (len(WAYS), 2)) ** 4, [100.0, 30.0])
     subsets = [subset for count in range(len(WAYS) + 1) for subset in itertools.combinations(WAYS, count)]
     inside = [subset for subset in subsets if min(found.sqnr(subset).values()) >= 20.0]
@@ -50,7 +67,7 @@ def test_without_a_limit_what_loses_stays_in_float_unless_its_neighbours_need_it
     """A group that loses a little between two that gain is lowered where the boundaries would cost more."""
     gains = {WAYS[0]: 1e-3, WAYS[1]: -1e-4, WAYS[2]: 1e-3}
     found = sensitivity(np.ones((3, 1)), [1.0])
-    edges = [Boundary(WAYS[0], WAYS[1], 8e-5), Boundary(WAYS[1], WAYS[2], 8e-5)]
+    edges = [between(WAYS[0], WAYS[1], 8e-5), between(WAYS[1], WAYS[2], 8e-5)]
     assert select(found, gains, edges, None) == tuple(WAYS[:3])
     assert select(found, gains, [], None) == (WAYS[0], WAYS[2])
 
@@ -63,7 +80,7 @@ def test_of_several_ways_to_lower_a_group_the_choice_is_the_fastest_together(see
     ways = [way for pair in zip(WAYS, rivals, strict=False) for way in pair]
     gains = dict(zip(ways, random.normal(0.5, 1, len(ways)) * 1e-3, strict=True))
     pairs = list(itertools.pairwise(WAYS[:5]))
-    boundaries = [Boundary(a, b, float(random.uniform(0, 1e-3))) for a, b in pairs]
+    boundaries = [between(a, b, float(random.uniform(0, 1e-3))) for a, b in pairs]
     found = sensitivity(random.uniform(0, 1, (len(ways), 2)) ** 4, [60.0, 20.0], ways)
     every = itertools.product(*((None, *pair) for pair in zip(WAYS, rivals, strict=False)))
     subsets = [tuple(way for way in choice if way is not None) for choice in every]

@@ -85,7 +85,7 @@ def test_usage(infer_opt: Callable, words: tuple[str, ...], lines: list[str] | N
         assert "--max-drop" in ran.err
 
 
-@pytest.mark.parametrize("option", ["--metric", "--eval", "--search"])
+@pytest.mark.parametrize("option", ["--search", "--student", "--tile"])
 def test_what_does_not_exist_is_not_taken(infer_opt: Callable, option: str) -> None:
     """An option of a later version is refused, not ignored."""
     ran = infer_opt("compile", "net.onnx", "--target", "t4", option, "x")

@@ -81,7 +81,7 @@ def test_an_early_exit_is_quantized_in_both_branches(device: Profile, config: di
     """Integer kernels alone in each of them, and as good whichever way a sample takes."""
     feeds = samples(6, 6)
     made = int8(EARLY_EXIT, device, feeds, tmp_path)
-    assert {region.scope for region in made.plan.at("int8")} == {None, EARLY, LATE}
+    assert {region.scope for region, _ in made.plan.lowered()} == {None, EARLY, LATE}
     assert {takes_early(feed) for feed in feeds} == {True, False}
     found = kernels(made.data, tmp_path, **config)
     assert found["early"] == ["Flatten", "MatMulIntegerToFloat", "QLinearConv", "QLinearGlobalAveragePool"]
@@ -110,7 +110,7 @@ def test_a_branch_that_no_sample_takes_stays_in_float(tmp_path: Path) -> None:
         made.plan.choices[region.name].reason for region in made.plan.regions if region.scope == LATE and region.schemes
     }
     assert reasons == {f"never seen: no calibration sample takes `{LATE}`"}
-    assert {region.scope for region in made.plan.at("int8")} == {None, EARLY}
+    assert {region.scope for region, _ in made.plan.lowered()} == {None, EARLY}
     assert kernels(made.data, tmp_path)["late"].count("FusedConv") + kernels(made.data, tmp_path)["late"].count("Conv")
     assert not [kind for kind in kernels(made.data, tmp_path)["late"] if kind.startswith("QLinear")]
     assert_close(EARLY_EXIT, made, samples(2, 4))

@@ -13,11 +13,12 @@ import pytest
 from onnx import TensorProto, helper
 
 from infer_opt import ir, targets
+from infer_opt.calibrate.half import half_verdicts, with_half
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.target import Artifact
 from infer_opt.errors import InputError
 from infer_opt.profiles import Runtime
-from tests.targets.networks import Network, normal, profile, uniform_feeds
+from tests.targets.networks import Network, normal, profile, sqnr, uniform_feeds
 
 T4 = profile("t4")
 CONV = Network("net (float[1,3,8,8] x) => (float[1,4,6,6] y) { c = Conv(x, w) y = Relu(c) }", {"w": normal(4, 3, 3, 3)})
@@ -209,7 +210,33 @@ def test_the_same_computation_runs_here_and_its_latency_does_not_count(tmp_path:
     assert target.timed_here() == "the t4 is a GPU"
 
 
-def test_every_node_is_a_region_at_the_models_own_precision(tmp_path: Path) -> None:
-    """No lower precision is offered yet."""
-    found = targets.create(T4).regions(CONV.load(tmp_path))
-    assert [(region.name, region.precisions) for region in found] == [("Conv:c", ("fp32",)), ("Relu:y", ("fp32",))]
+def test_regions_offer_what_the_profile_has(tmp_path: Path) -> None:
+    """INT8 by the dialect and FP16 by the standard; with neither, or without a dialect, all stays as it is."""
+    model = CONV.load(tmp_path)
+    assert offered(model) == [("Conv:c", ("fp32", "int8", "fp16"))]
+    assert offered(model, precisions=("fp32", "fp16")) == [("Conv:c", ("fp32", "fp16")), ("Relu:y", ("fp32", "fp16"))]
+    for facts in ({"precisions": ("fp32",)}, {"dialect": None}):
+        assert offered(model, **facts) == [("Conv:c", ("fp32",)), ("Relu:y", ("fp32",))]
+
+
+def offered(model: ir.Model, **facts: object) -> list[tuple[str, tuple[str, ...]]]:
+    """Regions and their precisions, for a T4 some of whose facts are others."""
+    found = targets.create(profile("t4", **facts)).regions(model)
+    return [(region.name, region.precisions) for region in found]
+
+
+def test_what_the_check_of_half_stands_for_is_said(tmp_path: Path) -> None:
+    """Beside what is left to the device; the artifact's own file is what is checked."""
+    model = CONV.load(tmp_path)
+    target = targets.create(T4)
+    regions = target.regions(model)
+    plan = with_half(float_plan(regions), half_verdicts(model, regions, None))
+    folder = tmp_path / "half"
+    folder.mkdir()
+    made = target.emit(model, plan, folder)
+    assert made.unchecked[-1] == ("FP16: rounding was checked in onnxruntime, sums of the device's kernels were not")
+    assert {tensor.data_type for tensor in onnx.load(folder / made.main).graph.initializer} == {TensorProto.FLOAT16}
+    feed = uniform_feeds(1, {"x": (1, 3, 8, 8)}).feed[0]
+    runner = target.run(folder, made, 1)
+    assert runner is not None
+    assert 50 < sqnr(CONV.run(feed)["y"], runner.run(feed)["y"]) < 90

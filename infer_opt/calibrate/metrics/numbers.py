@@ -15,7 +15,7 @@ __all__ = ["Numbers"]
 
 _LEAST_DB = 30.0
 _LEAST_CHANNEL_DB = 20.0  # of the weakest index along a short axis
-_COLLAPSE_DB = 20.0
+COLLAPSE_DB = 20.0
 _MOST_CHANNELS = 256
 _EMPTY = 1e-12  # of a power
 _SHOWN = 0.25  # a score that never gets there belongs to a class that no sample shows
@@ -112,7 +112,7 @@ class Numbers:
 
     def collapse(self, name: str) -> str | None:
         """Pooled."""
-        return too_noisy(name, self.sqnr, _COLLAPSE_DB, "collapsed: it keeps")
+        return too_noisy(name, self.sqnr, COLLAPSE_DB, "collapsed: it keeps")
 
     def words(self) -> str:
         """Nothing: SQNR is told of every output."""
