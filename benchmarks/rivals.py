@@ -33,7 +33,7 @@ from rival_sessions import Feed, Session, SessionError
 from infer_opt.calibrate.metrics import OutputError
 from infer_opt.calibrate.timing import in_turns
 from infer_opt.calibrate.user_code import load_function
-from infer_opt.errors import UserError
+from infer_opt.errors import UserError, running_user_code
 
 CONTRACT = "it takes a model's name and a session, and returns a number, higher for better, or None"
 ROUNDS, SECONDS = 50, 8.0  # of timing an artifact
@@ -88,11 +88,11 @@ def load(path: Path) -> Feed:
 
 def sqnr(original: Session, candidate: Session, held: list[Path]) -> float:
     """Of the worst output, pooled over the held-out feeds; of float ones, where there are any."""
-    errors = [OutputError(port.name) for port in original.get_outputs()]
+    names = [port.name for port in original.get_outputs()]
+    errors = [OutputError(name) for name in names]
     for path in held:
         feed = load(path)
-        pairs = zip(original.run(None, feed), candidate.run(None, feed), strict=True)
-        for error, (expected, got) in zip(errors, pairs, strict=True):
+        for error, expected, got in zip(errors, original.run(names, feed), candidate.run(names, feed), strict=True):
             error.add(np.asarray(expected), np.asarray(got))
     return min(error.sqnr for error in ([error for error in errors if error.floats] or errors))
 
@@ -110,16 +110,36 @@ def judge(row: Row, path: Path, original: Session, held: list[Path], setting: Se
         with Session(path, python) as candidate:
             row.sqnr_db = sqnr(original, candidate, held)
             time_both(row, original, candidate, load(held[0]))
-            if row.fp32_score is not None:
-                row.score = scored(setting, row.model, candidate)
-    except SessionError as error:
+            score = scored(setting, row.model, candidate)
+            row.score = (
+                score if score is not None and math.isfinite(score) else None
+            )  # NaN is no JSON, and keeps nothing
+    except (SessionError, UserError) as error:
         row.fails = f"artifact: {str(error)[:200]}"
 
 
 def scored(setting: Setting, name: str, session: Session) -> float | None:
-    """The task metric; None where there is none, or where it is no number (NaN from a broken artifact)."""
-    found = setting.score(name, session) if setting.score else None
-    return float(found) if found is not None and math.isfinite(found) else None
+    """The task metric; None where there is none.
+
+    Raises:
+        SessionError: the model does not run.
+        UserError: the function raises anything else.
+    """
+    if setting.score is None:
+        return None
+    with running_user_code(setting.score, CONTRACT, (SessionError,)):
+        found = setting.score(name, session)
+        return None if found is None else float(found)
+
+
+def opened(model: Path, feed: Feed) -> Session:
+    """The original, which has run once, so that what fails later is an artifact."""
+    try:
+        session = Session(model)
+        session.run(None, feed)
+    except SessionError as error:
+        raise UserError(f"`{model}` does not run: {error}", "check the model and its feeds in onnxruntime") from error
+    return session
 
 
 def compare(model: Path, setting: Setting) -> list[Row]:
@@ -127,8 +147,10 @@ def compare(model: Path, setting: Setting) -> list[Row]:
     name, work = model.stem, setting.work / model.stem
     feeds, held = divide(setting.calib / name, work)
     rows = []
-    with Session(model) as original:
+    with opened(model, load(held[0])) as original:
         score = scored(setting, name, original)
+        if score is not None and not math.isfinite(score):
+            raise UserError(f"the score of `{name}` in FP32 is {score}", "correct the recipe, or return None")
         for engine in setting.engines:
             made = make(engine, model, feeds, work / engine, setting.target, limit=setting.limit)
             row = Row(name, engine, made.seconds, made.peak_mb, fails=made.fails, fp32_score=score)

@@ -170,6 +170,15 @@ def test_an_engine_that_is_not_installed_is_left_out_by_name(kit: Path, monkeypa
     assert ran.stderr.splitlines()[-1].startswith("hint: ")
 
 
+def test_a_score_that_raises_is_an_error_in_words(kit: Path) -> None:
+    """The user's file and line, no traceback; on an artifact it would be that artifact's row."""
+    (kit / "raises.py").write_text("def score(name, session):\n    return 1 / 0\n", encoding="utf-8")
+    ran = run(kit, "--engines", "ort-dynamic", "--names", "net", "--recipes", "raises.py")
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[0] == "error: `raises.py` line 2: ZeroDivisionError: division by zero"
+    assert ran.stdout == ""
+
+
 def test_a_model_whose_process_dies_is_an_error_in_words(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not load says why; a process that is killed, as by a crash of the runtime, is told by its code."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
