@@ -1082,7 +1082,7 @@ def test_progress_follows_the_straight_line(work: Work) -> None:
     """Each stage in its turn, with a step for each sample; the report has their times."""
     progress = Noting()
     report = compile_model(work.request(), progress)
-    stages = ["load", "passes", "plan", "calibrate", "sensitivity", "emit", "verify", "time"]
+    stages = ["load", "passes", "plan", "calibrate", "sensitivity", "rehearse", "emit", "verify", "time"]
     assert list(dict.fromkeys(progress.stages)) == stages
     assert (progress.steps["calibrate"], progress.steps["verify"]) == (12, 16)  # of the last one, the original
     assert (report.samples["also_verified"], report.samples["changed"]) == (12, {"noise": 4, "blur": 4})

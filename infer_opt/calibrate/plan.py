@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from infer_opt.calibrate.quantization import Format, Quantization
 
-__all__ = ["DYNAMIC", "INT8", "Choice", "Plan", "Region", "Scheme", "WeightSite", "combined"]
+__all__ = ["DYNAMIC", "INT8", "Choice", "Plan", "Region", "Repair", "Scheme", "WeightSite", "combined"]
 
 INT8 = "int8"  # static: the ranges of activations are those of the calibration samples
 DYNAMIC = "int8-dynamic"  # the range of what a kernel reads is found when it runs
@@ -32,8 +32,8 @@ class WeightSite:
         value: the constant's name.
         axis: output-channel axis of the scales in what the node reads, None for one scale.
         transposed: the node reads the constant, a matrix, through a Transpose.
-        bias, bias_scale_of: names of the constant bias and of the activation whose scale, times the weight's, has to
-            hold that bias in int32; both None where the bias stays float.
+        bias: name of the constant bias that is kept in int32; None where there is none, or it stays float.
+        bias_scale_of: the activation whose scale, times the weight's, an int32 bias has; None where it stays float.
     """
 
     node: str
@@ -131,6 +131,24 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Repair:
+    """A change that lowered the noise measured at the outputs.
+
+    Args:
+        what: in a few words.
+        regions: where, by name.
+        before, after: SQNR in dB of the weakest part of the outputs, under the conditions that `measured` tells.
+        measured: how.
+    """
+
+    what: str
+    regions: tuple[str, ...]
+    before: float
+    after: float
+    measured: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """One candidate.
 
@@ -141,6 +159,9 @@ class Plan:
         weights: quantization by node name and input index.
         half: names of the regions whose float numbers are FP16: those at `fp16`, and of those at `int8` the ones that
             keep what they do not quantize (biases, results) in FP16.
+        levels: the integers of weights that are not simply rounded to the nearest, by node name and input index.
+        biases: by node name, what is added to the bias: a number for each output channel, float64.
+        repairs: what was changed to lower the noise, and what came of it.
     """
 
     name: str
@@ -149,6 +170,9 @@ class Plan:
     activations: Mapping[str, Quantization] = field(default_factory=dict)
     weights: Mapping[tuple[str, int], Quantization] = field(default_factory=dict)
     half: frozenset[str] = frozenset()
+    levels: Mapping[tuple[str, int], np.ndarray] = field(default_factory=dict)
+    biases: Mapping[str, np.ndarray] = field(default_factory=dict)
+    repairs: tuple[Repair, ...] = ()
 
     def at(self, precision: str) -> tuple[Region, ...]:
         """The regions that run at a precision."""
@@ -184,6 +208,8 @@ def combined(name: str, plans: Sequence[Plan], lowered: Mapping[str, Plan], reas
     first = plans[0]
     choices: dict[str, Choice] = {}
     weights: dict[tuple[str, int], Quantization] = {}
+    levels: dict[tuple[str, int], np.ndarray] = {}
+    biases: dict[str, np.ndarray] = {}
     for region in first.regions:
         plan = lowered.get(region.name)
         if plan is None:
@@ -193,6 +219,10 @@ def combined(name: str, plans: Sequence[Plan], lowered: Mapping[str, Plan], reas
         choices[region.name] = plan.choices[region.name]
         scheme = region.scheme(plan.choices[region.name].precision)
         sites = scheme.weights if scheme is not None else ()
-        weights |= {(site.node, site.index): plan.weights[site.node, site.index] for site in sites}
+        keys = [(site.node, site.index) for site in sites]
+        weights |= {key: plan.weights[key] for key in keys}
+        levels |= {key: plan.levels[key] for key in keys if key in plan.levels}
+        biases |= {node: plan.biases[node] for node, _ in keys if node in plan.biases}
     activations = {value: found for plan in reversed(plans) for value, found in plan.activations.items()}
-    return Plan(name, first.regions, choices, activations, weights)
+    repairs = tuple(repair for plan in plans for repair in plan.repairs)
+    return Plan(name, first.regions, choices, activations, weights, levels=levels, biases=biases, repairs=repairs)

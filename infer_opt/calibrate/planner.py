@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.quantization import Format, Quantization
     from infer_opt.calibrate.ranges import RangeMethod
 
-__all__ = ["dynamic_plan", "float_plan", "integer_plan", "lowered_plans", "watched_values"]
+__all__ = [
+    "ValueRanges",
+    "dynamic_plan",
+    "float_plan",
+    "integer_plan",
+    "lowered_plans",
+    "watched_values",
+    "with_method",
+]
 
 _BIAS_LIMIT = 2.0**30  # of an int32 bias: the other half is for the products that the kernel adds to it
 _LARGEST_CONSTANT = 1 << 22  # elements; a larger one is a weight, which has no activation range
@@ -78,10 +86,8 @@ def integer_plan(
         ordered: take the regions too that are not expected to gain.
     """
     initializers = ir.initializers(model)
-    constants = {name: _sketch_of_constant(value) for name, value in initializers.items() if ir.is_constant(value)}
     seen = [region for region in regions if region.scope not in never_taken]
-    offered = [scheme for region in seen if (scheme := region.scheme(INT8)) is not None]
-    ranges = _Ranges(initializers, offered, {**constants, **sketches}, method)
+    ranges = ValueRanges.of(model, seen, sketches, method)
     choices: dict[str, Choice] = {}
     quantized: list[Scheme] = []
     for region in regions:
@@ -111,6 +117,27 @@ def integer_plan(
         for site in scheme.weights
     }
     return Plan(INT8, tuple(regions), choices, activations, weights)
+
+
+def with_method(model: ir.Model, plan: Plan, ranges: ValueRanges, values: Collection[str], method: RangeMethod) -> Plan:
+    """A plan with the ranges of some values found anew, and of all that share a scale with them.
+
+    Args:
+        ranges: those of the plan.
+    """
+    together = {name for value in values for name in ranges.sharing(value)}
+    activations = dict(plan.activations)
+    for _, scheme, form in plan.quantized():
+        for value in together.intersection(scheme.values):
+            activations[value] = ranges.quantization(value, form, method)
+    weights = dict(plan.weights)
+    initializers = ir.initializers(model)
+    for _, scheme, _ in plan.quantized():
+        for site in scheme.weights:
+            if site.bias_scale_of in together:
+                weights[site.node, site.index] = _weight(initializers, site, activations)
+    levels = {key: array for key, array in plan.levels.items() if weights[key] == plan.weights[key]}
+    return replace(plan, activations=activations, weights=weights, levels=levels)
 
 
 def dynamic_plan(model: ir.Model, regions: Sequence[Region]) -> Plan:
@@ -182,7 +209,7 @@ def _within(found: Quantization, windows: Iterable[tuple[float | None, float | N
     return replace(found, scale=np.asarray(rounded))
 
 
-class _Ranges:
+class ValueRanges:
     """Ranges by group: values that share a scale are one group, and get the union of their ranges."""
 
     def __init__(
@@ -206,7 +233,20 @@ class _Ranges:
         self._members: dict[str, list[str]] = {}
         for value in dict.fromkeys(value for scheme in schemes for value in scheme.values):
             self._members.setdefault(self._root(value), []).append(value)
-        self._made: dict[tuple[str, Format], Quantization] = {}
+        self._made: dict[tuple[str, Format, RangeMethod], Quantization] = {}
+
+    @classmethod
+    def of(
+        cls, model: ir.Model, regions: Iterable[Region], sketches: Mapping[str, Sketch], method: RangeMethod
+    ) -> ValueRanges:
+        """For all that INT8 regions read and write, constants too."""
+        schemes = [scheme for region in regions if (scheme := region.scheme(INT8)) is not None]
+        initializers = ir.initializers(model)
+        read = {value for scheme in schemes for value in scheme.values} & initializers.keys()
+        constants = {
+            name: _sketch_of_constant(initializers[name]) for name in read if ir.is_constant(initializers[name])
+        }
+        return cls(initializers, schemes, {**constants, **sketches}, method)
 
     def fault(self, scheme: Scheme) -> str | None:
         """Why a region cannot be quantized after all, or None."""
@@ -222,23 +262,32 @@ class _Ranges:
                 return f"`{value}` was never seen with a finite element"
         return None
 
-    def quantization(self, value: str, form: Format) -> Quantization:
-        """Scale and zero point of a value of a region without fault."""
-        key = (self._root(value), form)
+    def sharing(self, value: str) -> list[str]:
+        """The values that have one scale with this one, itself too."""
+        return self._group(value)
+
+    def quantization(self, value: str, form: Format, method: RangeMethod | None = None) -> Quantization:
+        """Scale and zero point of a value of a region without fault.
+
+        Args:
+            method: by another than the usual method.
+        """
+        method = method or self._method
+        key = (self._root(value), form, method)
         if key not in self._made:
-            low, high = self._range(value, form)
+            low, high = self._range(value, form, method)
             windows = [self._window[name] for name in self._group(value) if name in self._window]
             self._made[key] = _within(from_range(low, high, form), windows)
         return self._made[key]
 
-    def _range(self, value: str, format_: Format) -> tuple[float, float]:
+    def _range(self, value: str, format_: Format, method: RangeMethod) -> tuple[float, float]:
         fixed = [self._fixed[name] for name in self._group(value) if name in self._fixed]
         lows, highs = [low for low, _ in fixed], [high for _, high in fixed]
         for name in self._group(value):
             sketch = self._sketches.get(name)
             if sketch is None or not np.isfinite(sketch.minimum):
                 continue
-            low, high = self._method.range(sketch, format_)
+            low, high = method.range(sketch, format_)
             floor, ceiling = self._window.get(name, (None, None))
             lows.append(low if floor is None else max(low, floor))
             highs.append(high if ceiling is None else min(high, ceiling))

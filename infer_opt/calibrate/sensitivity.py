@@ -119,7 +119,7 @@ class Trial:
 
     def _powers(self, outputs: Mapping[str, np.ndarray]) -> list[float]:
         """Of every output and part, of one sample."""
-        found = Errors(outputs, self.parts)
+        found = Errors(outputs, self.parts, kinds=tuple)
         found.add(outputs, outputs)
         return [error.signal for error in found.all()]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from infer_opt import ir, profiles
 from infer_opt.calibrate.explaining import explained, lost
 from infer_opt.calibrate.judging import ORIGINAL
+from infer_opt.calibrate.plan import INT8
 from infer_opt.compile.optimise import undone
 from infer_opt.passes import Pipeline
 from infer_opt.report import Manifest, PassReport, Report
@@ -100,7 +101,7 @@ def report_of(done: Compiled) -> Report:
 def _told(done: Compiled) -> Plan:
     """The winner's plan; where all stayed in float, with the reason why INT8 did not win instead."""
     integers, plan = done.planned.integers, done.winner.plan
-    if integers is None or plan.lowered():
+    if integers is None or any(choice.precision.startswith(INT8) for choice in plan.choices.values()):
         return plan
     loser = next((item for item in done.verdict.judged if item.name == integers.name), None)
     return explained(plan, integers, None if loser is None else lost(loser, done.best), done.planned.sensed)

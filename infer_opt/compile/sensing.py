@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
+from infer_opt.calibrate.exploring import Explorer
 from infer_opt.calibrate.feeding import feeding
-from infer_opt.calibrate.front import pareto_front
 from infer_opt.calibrate.plan import DYNAMIC, INT8
-from infer_opt.calibrate.planner import lowered_plans, watched_values
+from infer_opt.calibrate.planner import ValueRanges, lowered_plans, watched_values
 from infer_opt.calibrate.progress import Silent, Stages
-from infer_opt.calibrate.sensing import sense_plans
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
 from infer_opt.compile.optimise import legalized
@@ -64,5 +63,7 @@ def sense(request: Request, progress: Progress | None = None) -> tuple[Sensed, t
         )
     plans = lowered_plans(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
     trial = Trial.of_samples(model, samples, request.thread_count, found.first_samples.values())
-    sensed = sense_plans(target, model, plans, trial, stages)
-    return sensed, pareto_front(target, model, sensed, trial, stages)
+    ranges = ValueRanges.of(model, regions, found.sketches, order.quantize.ranges)
+    explorer = Explorer(target, model, trial, ranges if order.quantize.searches_ranges else None, stages)
+    sensed = explorer.sensed(explorer.repaired(plans, samples, request.seed))
+    return sensed, explorer.front(sensed)

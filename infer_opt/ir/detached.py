@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from infer_opt.ir.constants import is_constant
-from infer_opt.ir.save import serialize, without_annotations
+from infer_opt.ir.save import encoded, serialize, without_annotations
 
 __all__ = ["Detached", "detach"]
 
@@ -57,7 +57,7 @@ def detach(model: ir.Model) -> Detached:
             array = tensor.numpy()
             weights[name] = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
             value.const_value = _named_only(tensor, name)
-    return Detached(serialize(copy, inline=False), weights)
+    return Detached(encoded(copy), weights)
 
 
 def _named_only(tensor: ir.TensorProtocol, name: str) -> ir.ExternalTensor:

@@ -14,7 +14,7 @@ from infer_opt.ir.edit import all_graphs
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["save", "serialize", "without_annotations"]
+__all__ = ["encoded", "save", "serialize", "without_annotations"]
 
 _EXTERNAL_ABOVE_BYTES = 1 << 30  # protobuf stops at 2 GiB; half of it leaves room for graphs and metadata
 _FIRST_IR_WITHOUT_LISTING = 4
@@ -38,18 +38,20 @@ def save(model: ir.Model, path: Path) -> list[Path]:
 
 
 @collection_paused()
-def serialize(model: ir.Model, *, inline: bool = True) -> bytes:
-    """The bytes of a model of less than 2 GiB.
-
-    Args:
-        inline: write external data into them; otherwise they name its files.
-    """
+def serialize(model: ir.Model) -> bytes:
+    """The bytes of a model of less than 2 GiB, external data among them."""
     copy = without_annotations(model)
-    for graph in all_graphs(copy) if inline else ():
+    for graph in all_graphs(copy):
         for value in graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
                 value.const_value = ir.Tensor(value.const_value.numpy(), name=value.name)
-    proto = ir.serde.serialize_model(copy)
+    return encoded(copy)
+
+
+@collection_paused()
+def encoded(bare: ir.Model) -> bytes:
+    """The bytes of a model that `without_annotations` gave; they name the files of external data."""
+    proto = ir.serde.serialize_model(bare)
     _list_initializers(proto)
     return bytes(proto.SerializeToString(deterministic=True))
 

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from infer_opt.calibrate.plan import INT8
 from infer_opt.calibrate.sensing_table import sensing_table
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.choice import Judged
     from infer_opt.calibrate.front import Point
     from infer_opt.calibrate.metrics import OutputError
-    from infer_opt.calibrate.plan import Plan
+    from infer_opt.calibrate.plan import Plan, Repair
     from infer_opt.calibrate.sensing import Sensed
     from infer_opt.calibrate.timing import Latency
     from infer_opt.calibrate.value_ranges import ValueRange
@@ -117,6 +118,7 @@ class Report:
             "candidates": [_candidate(item, self.plans.get(item.name)) for item in self.candidates],
             "passes": [asdict(item) | {"misses": [list(miss) for miss in item.misses]} for item in self.passes],
             "regions": _regions(self.plan),
+            "repairs": [_repair(item) for item in self.plan.repairs],
             "sensitivity": self._sensitivity(),
             "ranges": [asdict(item) for item in self.ranges],
             "stages": {name: round(seconds, 4) for name, seconds in self.stages.items()},
@@ -153,7 +155,9 @@ class Report:
 
 
 def _lowered(plan: Plan) -> list[tuple[str, str]]:
-    return [(region.name, plan.choices[region.name].precision) for region, _ in plan.lowered()]
+    """What a plan has in integers, by name and precision."""
+    chosen = ((name, choice.precision) for name, choice in plan.choices.items())
+    return [(name, precision) for name, precision in chosen if precision.startswith(INT8)]
 
 
 def _region_times(sensed: Sensed) -> dict[str, list[float]] | None:
@@ -209,6 +213,14 @@ def _regions(plan: Plan) -> list[dict[str, Any]]:
         }
         for region in plan.regions
     ]
+
+
+def _repair(item: Repair) -> dict[str, Any]:
+    return asdict(item) | {
+        "regions": list(item.regions),
+        "before": round(item.before, 2),
+        "after": round(item.after, 2),
+    }
 
 
 def count_rules(rules: Sequence[str]) -> dict[str, int]:

@@ -127,9 +127,13 @@ class _Writer:
         """Levels of a weight, [rows, columns] as MatMulInteger reads it, and its scales."""
         found, node = self._plan.weights[site.node, site.index], self._nodes[site.node]
         columns_first = bool(ir.attribute(node, "transB", 0))
-        key = (site.value, site.transposed != columns_first, found)
+        read = node.inputs[site.index]
+        assert read is not None  # noqa: S101 - a site is an input that is there
+        # A repaired weight stands at the node itself; another may be read through a Transpose.
+        constant = ir.is_constant(read)
+        key = (str(read.name) if constant else site.value, site.transposed != columns_first, found)
         if key not in self._weights:
-            levels = found.quantize(site.array(self._graph.initializers))
+            levels = found.quantize(ir.array(read) if constant else site.array(self._graph.initializers))
             levels = np.ascontiguousarray(levels.T if columns_first else levels)
             self._weights[key] = (
                 ir.add_initializer(self._graph, self._names.fresh(f"{site.value}_quantized"), levels),

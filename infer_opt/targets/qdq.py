@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infer_opt import ir
+from infer_opt.calibrate.repairs import with_constants
 from infer_opt.targets.weight_sites import drop_unread_weights, weight_array
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def write_qdq(model: ir.Model, plan: Plan) -> ir.Model:
     quantized there too unless the graph around it has it in integers already; integer weights stay where the float
     ones were, so that branches share them.
     """
-    copy = ir.clone(model)
+    copy = with_constants(model, plan)
     writer = _Writer(copy, plan)
     quantized = plan.quantized()
     for _, scheme, _ in quantized:
@@ -69,9 +70,9 @@ class _Writer:
             weight = node.inputs[site.index]
             assert weight is not None  # noqa: S101 - a site is an input that is there
             node.replace_input_with(site.index, self._stored(weight, found, _graph(node)))
-            if site.bias is not None and site.bias_scale_of is not None:
-                left, bias = self._plan.activations[site.bias_scale_of], node.inputs[_BIAS]
-                assert bias is not None  # noqa: S101 - as above
+            bias = node.inputs[_BIAS] if len(node.inputs) > _BIAS else None
+            if bias is not None and site.bias_scale_of is not None:
+                left = self._plan.activations[site.bias_scale_of]
                 node.replace_input_with(_BIAS, self._integer_bias(bias, left, found, _graph(node)))
 
     def quantize_reads(self, region: Region, scheme: Scheme) -> None:

@@ -145,11 +145,12 @@ class _Finder:
     def _weight_site(self, node: ir.Node, left: ir.Value, weight: ir.Value) -> WeightSite:
         site = weight_site(node, weight, self._dialect)
         bias = node.inputs[2] if len(node.inputs) > 2 else None
-        if bias is None or self._dialect.bias != "int32":
+        if self._dialect.bias != "int32":
             return site
-        if not is_channel_bias(bias, node, weight):
+        if bias is not None and not is_channel_bias(bias, node, weight):
             raise _NotOfferedError("its bias is not one constant number a channel")
-        return replace(site, bias=str(bias.name), bias_scale_of=str(left.name))
+        integers = replace(site, bias_scale_of=str(left.name))
+        return integers if bias is None else replace(integers, bias=str(bias.name))
 
     def _absorbed_by(self, node: ir.Node) -> ir.Node | None:
         """The activation that the kernel of `node` does on the way: the only reader of its only output."""
