@@ -94,7 +94,7 @@ class Session:
         return self._ask("run", names, feed)
 
     def seconds(self, feed: Feed) -> float:
-        """Wall-clock seconds of one run, taken in its own process: what is sent to and fro does not count."""
+        """Wall-clock seconds of one run right after another, taken in its own process: sending does not count."""
         return self._ask("seconds", feed)
 
     def _ask(self, what: str, *arguments: object) -> Any:
@@ -173,6 +173,7 @@ def size_of(dimension: Any) -> int | None:
 def answer(runtime: Runtime, what: str, arguments: tuple[Any, ...]) -> object:
     if what == "run":
         return runtime.run(*arguments)
+    runtime.run(None, *arguments)  # brings back to the caches what the other model's turn drove out
     started = time.perf_counter()
     runtime.run(None, *arguments)
     return time.perf_counter() - started

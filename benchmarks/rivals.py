@@ -210,11 +210,21 @@ def chosen(folder: Path, calib: Path, names: list[str]) -> list[Path]:
     return found
 
 
+def warn_if_busy() -> None:
+    """Others' work on the machine falls on the longer of two runs more often."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores:
+        print(
+            f"warning: {load:.1f} processes on {cores} cores: latencies and ratios are of a busy host", file=sys.stderr
+        )
+
+
 def run(options: argparse.Namespace) -> list[Row]:
     calib = options.calib or options.models / "calib"
     models = chosen(options.models, calib, words(options.names))
     score = load_function(f"{options.recipes}:score", CONTRACT) if options.recipes else None
     engines = present(words(options.engines))
+    warn_if_busy()
     options.work.mkdir(parents=True, exist_ok=True)
     setting = Setting(calib, options.work, options.target, engines, score, options.limit)
     rows: list[Row] = []
