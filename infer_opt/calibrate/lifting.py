@@ -63,10 +63,11 @@ def lifted(explorer: Explorer, plan: Plan, lifting: Lifting) -> tuple[Plan, list
     if not faults:
         return plan, []
     sensed = explorer.sensed([plan])
-    plan = sensed.plans[plan.name]
-    faults = collapses(plan)
-    if not faults:
-        return plan, []
+    if sensed.plans[plan.name] != plan:
+        plan = sensed.plans[plan.name]
+        faults = collapses(plan)
+        if not faults:
+            return plan, []
     limit = Budget(min_sqnr=COLLAPSE_DB)
     front = explorer.front(sensed, mixed_levels(limit))
     with explorer.stages("plan"):
