@@ -23,7 +23,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse the option in CI, where it would make every comparison hold."""
+    """Keep no cache; refuse the option in CI, where it would make every comparison hold."""
+    os.environ["INFER_OPT_CACHE"] = "off"  # what one test measured must not answer another
     if config.getoption(OPTION) and os.environ.get("CI"):
         message = f"{OPTION} is not for CI: write the files at your desk and commit them"
         raise pytest.UsageError(message)

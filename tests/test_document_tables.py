@@ -112,6 +112,10 @@ def test_every_document_has_the_same_exit_codes(name: str) -> None:
         ("docs/quantization.md", f"at most {instrument.SUBSAMPLE} evenly spaced elements"),
         ("docs/quantization.md", f"The histogram has {sketch.BINS} bins"),
         ("docs/quantization.md", percent(f"original's on at least {class_scores._LEAST_AGREEMENT:.0%} of rows")),
+        (
+            "docs/quantization.md",
+            percent(f"by the original's own scores is at most {class_scores._LARGEST_LOSS:.0%}"),
+        ),
         ("docs/quantization.md", f"mean divergence is at most {class_scores._LARGEST_DIVERGENCE} nats"),
         ("docs/quantization.md", f"SQNR is at least {class_scores._LEAST_DB:g} dB"),
         (

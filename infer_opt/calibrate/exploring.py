@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.front import LEVELS, pareto_front
 from infer_opt.calibrate.repairs import choose_ranges, repair_weights
-from infer_opt.calibrate.sensing import sense_plans
+from infer_opt.calibrate.sensing import Means, sense_plans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Explorer"]
 
+_REPAIRS = "repairs"
+
 
 @dataclass(frozen=True)
 class Explorer:
@@ -33,6 +35,7 @@ class Explorer:
         samples: all that calibrated.
         trial: some of them, and what the model in float makes of those.
         ranges: other ranges that values may get where these are quieter; None where a method was ordered.
+        means: times that are known, results of earlier runs, and when it has to end.
     """
 
     target: Target
@@ -41,19 +44,24 @@ class Explorer:
     trial: Trial
     ranges: ValueRanges | None
     stages: Stages
+    means: Means = field(default_factory=Means)
 
     def repaired(self, plans: Sequence[Plan], seed: int) -> list[Plan]:
         """The plans with weights rounded by what they meet, where that lowers the noise."""
+        if self.means.deadline.leaves_out(_REPAIRS):
+            return list(plans)
         with self.stages("repair"):
             return [repair_weights(self.model, plan, self.samples, self.trial, seed) for plan in plans]
 
     def sensed(self, plans: Sequence[Plan]) -> Sensed:
         """What each group of the plans costs and gains; of the plans with ranges that were found better, if any."""
-        found = sense_plans(self.target, self.model, plans, self.trial, self.stages)
-        if self.ranges is None:
+        found = sense_plans(self.target, self.model, plans, self.trial, self.stages, self.means)
+        if self.ranges is None or self.means.deadline.leaves_out(_REPAIRS):
             return found
         return choose_ranges(self.target, self.model, found, self.ranges, self.samples, self.trial, self.stages)
 
     def front(self, sensed: Sensed, levels: Sequence[float | None] = LEVELS) -> tuple[Point, ...]:
         """The choices between all in float and the plans."""
-        return pareto_front(self.target, self.model, sensed, self.trial, self.stages, levels)
+        return pareto_front(
+            self.target, self.model, sensed, self.trial, self.stages, levels, deadline=self.means.deadline
+        )

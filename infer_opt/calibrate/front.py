@@ -22,6 +22,7 @@ from infer_opt.calibrate.selection import select
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from infer_opt.calibrate.deadline import Deadline
     from infer_opt.calibrate.grouping import Alternative
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.sensing import Sensed
@@ -88,12 +89,15 @@ def pareto_front(
     trial: Trial,
     stages: Stages,
     levels: Sequence[float | None] = LEVELS,
+    *,
+    deadline: Deadline | None = None,
 ) -> tuple[Point, ...]:
     """The choices that no other beats in both, error and time: from all in float on, fewer dB and less time.
 
     Args:
         trial: the samples to rehearse the choices on.
         levels: SQNR in dB that every part has to keep by the prediction; None is no limit.
+        deadline: ends the rehearsing; choices that were not run by then are left out.
     """
     gains, between = _gains(model, sensed), boundaries(model, sensed)
     chosen: dict[tuple[Alternative, ...], float] = {(): math.inf}
@@ -104,6 +108,8 @@ def pareto_front(
     points = []
     with stages("rehearse", len(chosen)) as advance:
         for lowered, level in chosen.items():
+            if lowered and deadline is not None and deadline.leaves_out("choices between float and INT8"):
+                continue
             gain = _gain(lowered, gains, between)
             points.append(_point(target, model, sensed, trial, level, lowered, gain))
             advance()

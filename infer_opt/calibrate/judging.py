@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from infer_opt.calibrate.choice import Judged
+from infer_opt.calibrate.deadline import Deadline
 from infer_opt.calibrate.drift import drift
 from infer_opt.calibrate.expected import Expected
 from infer_opt.calibrate.latency_table import LatencyTable
@@ -107,6 +108,7 @@ class Contest:
         kinds: how outputs are compared, by `--metric`.
         evaluation: the user's own score, or None.
         latencies: takes what is timed, or has it already.
+        deadline: ends the series of candidates.
     """
 
     original: Runner | None
@@ -118,6 +120,7 @@ class Contest:
     kinds: Kinds = auto_kinds
     evaluation: Evaluation | None = None
     latencies: LatencyTable = field(default_factory=lambda: LatencyTable({}))
+    deadline: Deadline = field(default_factory=Deadline)
 
 
 @dataclass(frozen=True)
@@ -142,8 +145,9 @@ def judge(candidates: Sequence[Candidate], workshop: Workshop, contest: Contest,
     """
     court = _Court(workshop, contest, stages)
     for candidate in candidates:
-        if not candidate.searched or court.right_of_search < _ENOUGH:
-            court.hear(candidate)
+        if candidate.searched and (court.right_of_search >= _ENOUGH or contest.deadline.leaves_out("candidates")):
+            continue
+        court.hear(candidate)
     return court.verdict()
 
 

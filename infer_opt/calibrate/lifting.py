@@ -63,7 +63,7 @@ def lifted(explorer: Explorer, plan: Plan, lifting: Lifting) -> tuple[Plan, list
     if not faults:
         return plan, []
     sensed = explorer.sensed([plan])
-    if sensed.plans[plan.name] != plan:
+    if sensed.plans[plan.name] is not plan:
         plan = sensed.plans[plan.name]
         faults = collapses(plan)
         if not faults:

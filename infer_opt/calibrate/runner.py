@@ -20,7 +20,7 @@ from infer_opt.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["RunError", "Runner"]
+__all__ = ["RunError", "Runner", "runtime_version"]
 
 _FAULTS = (
     ort_errors.Fail,
@@ -40,6 +40,11 @@ _CODE_PLACE = re.compile(r"\S*\.(?:cc|h):\d+ \S+(?: \[[^\]]*\])?\s*")
 
 
 Mode = Literal["fast", "lean", "profiled"]
+
+
+def runtime_version() -> str:
+    """Of onnxruntime: another has other kernels, which round otherwise."""
+    return str(ort.__version__)
 
 
 class RunError(InputError):

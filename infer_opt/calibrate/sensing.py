@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from infer_opt import ir
+from infer_opt import __version__, ir
+from infer_opt.calibrate.deadline import Deadline
+from infer_opt.calibrate.digest import digest
 from infer_opt.calibrate.grouping import alternatives
+from infer_opt.calibrate.journal import Journal
 from infer_opt.calibrate.kernel_times import region_times
+from infer_opt.calibrate.latency_table import LatencyTable
 from infer_opt.calibrate.planner import float_plan
+from infer_opt.calibrate.runner import runtime_version
 from infer_opt.calibrate.sensitivity import measure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from infer_opt.calibrate.grouping import Alternative
     from infer_opt.calibrate.kernel_times import RegionTimes
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.sensitivity import Sensitivity, Trial
     from infer_opt.calibrate.target import Target
 
-__all__ = ["Sensed", "sense_plans"]
+__all__ = ["Means", "Sensed", "sense_plans"]
 
 _SAMPLES = 8  # that are run for each group
 
@@ -68,27 +74,52 @@ class Sensed:
         return None if self.in_float is None else sum(self.in_float.regions.values()) + self.in_float.other
 
 
-def sense_plans(target: Target, model: ir.Model, plans: Sequence[Plan], trial: Trial, stages: Stages) -> Sensed:
+@dataclass(frozen=True)
+class Means:
+    """What sensing has at hand besides the host.
+
+    Args:
+        latencies: times that are known, and takes those that are measured.
+        cache: folder of the journals that outlive a killed run, or None.
+        deadline: ends the measuring.
+    """
+
+    latencies: LatencyTable = field(default_factory=lambda: LatencyTable({}))
+    cache: Path | None = None
+    deadline: Deadline = field(default_factory=Deadline)
+
+
+def sense_plans(
+    target: Target, model: ir.Model, plans: Sequence[Plan], trial: Trial, stages: Stages, means: Means | None = None
+) -> Sensed:
     """Measure every group alone as each plan lowers it, and the times of all.
 
     Args:
         plans: of the same regions, at least one.
         trial: samples; those that hold most of the outputs' power are run for each group.
     """
-    few = trial.strongest(_SAMPLES)
-    by_name = {plan.name: plan for plan in plans}
+    by_name, few, means = {plan.name: plan for plan in plans}, trial.strongest(_SAMPLES), means or Means()
 
     def alone(way: Alternative) -> ir.Model:
         return target.rehearse(model, by_name[way.plan].only(way.regions))
 
     def times(plan: Plan) -> RegionTimes:
-        return region_times(model, plan, target.rehearse(model, plan), few.feeds, few.threads)
+        def measured() -> RegionTimes:
+            return region_times(model, plan, target.rehearse(model, plan), few.feeds, few.threads)
+
+        return means.latencies.times(plan.name, measured)
 
     ways = alternatives(plans)
     with stages("sensitivity", len(ways)) as advance:
-        sensitivity = measure(few, ways, alone, advance=advance)
         unmeasured = target.timed_here()
         in_float = None if unmeasured else times(float_plan(plans[0].regions))
         lowered = {} if unmeasured else {plan.name: times(plan) for plan in plans}
+        journal = Journal(means.cache, _content(model, plans, few) if means.cache else "")
+        sensitivity = measure(few, ways, alone, journal=journal, deadline=means.deadline, advance=advance)
     sizes = ir.value_sizes(model, {name: array.shape for name, array in few.feeds[0].items()})
     return Sensed(by_name, sensitivity, len(few.feeds), in_float, lowered, unmeasured, sizes)
+
+
+def _content(model: ir.Model, plans: Sequence[Plan], trial: Trial) -> str:
+    """Everything that noises depend on: the model, the plans, the samples, and whose kernels run them."""
+    return digest(__version__, runtime_version(), ir.fingerprint(model), list(plans), list(trial.feeds), trial.threads)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from infer_opt import ir
+from infer_opt.calibrate.journal import Journal
 from infer_opt.calibrate.metrics import sqnr_db
 from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.verification import Errors
@@ -22,6 +23,7 @@ from infer_opt.calibrate.verification import Errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from infer_opt.calibrate.deadline import Deadline
     from infer_opt.calibrate.grouping import Alternative
     from infer_opt.calibrate.metrics import Kinds, OutputError
     from infer_opt.calibrate.sample_set import SampleSet
@@ -141,19 +143,34 @@ def measure(
     ways: Sequence[Alternative],
     alone: Callable[[Alternative], ir.Model],
     *,
+    journal: Journal | None = None,
+    deadline: Deadline | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> Sensitivity:
     """Run every group alone, each way it may be lowered.
 
     Args:
         alone: the model with one group lowered, as the backend writes it.
+        journal: what an earlier run measured, and takes what this one does.
+        deadline: ends it; groups that were not measured by then are left out.
         advance: called after each.
     """
+    kept = journal or Journal(None, "")
     signals: dict[str, float] = {}
     noises: list[Noise] = []
     for way in ways:
-        errors = trial.errors(alone(way))
-        signals = {error.name: error.signal for error in errors}
-        noises.append(Noise(way, {error.name: error.noise for error in errors}))
+        if deadline is not None and deadline.leaves_out("parts of the model that were not measured, and stay float"):
+            break
+        key = f"{way.plan} {way.group.name}"
+        found = kept.get(key)
+        if found is None:
+            errors = trial.errors(alone(way))
+            found = {
+                "signals": {error.name: error.signal for error in errors},
+                "powers": {error.name: error.noise for error in errors},
+            }
+            kept.add(key, found)
+        signals = found["signals"]
+        noises.append(Noise(way, found["powers"]))
         advance()
     return Sensitivity(signals, tuple(noises))

@@ -26,6 +26,7 @@ from infer_opt.cli.choices import (
     load_profile,
 )
 from infer_opt.cli.explain import EVERY_PASS, check_pass, explain_passes
+from infer_opt.cli.limits import limit_memory, seconds
 from infer_opt.cli.output import write, write_json
 from infer_opt.cli.surgery import operated_model
 from infer_opt.errors import BudgetError, InputError, UsageError
@@ -84,6 +85,19 @@ def compile_command(
     ] = None,
     shapes: Shapes = None,
     threads: Threads = None,
+    time_budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="End the search with the best so far, like `90s` or `10m`.")
+    ] = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="End with an error beyond so much memory, like `2GiB`; Linux only."),
+    ] = None,
+    latency_table: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The latency.json of an artifact, in place of measuring: the same choice again."
+        ),
+    ] = None,
     seed: Seed = 0,
     settings: Annotated[
         list[str] | None,
@@ -123,6 +137,7 @@ def compile_command(
     from infer_opt.compile import Request
     from infer_opt.passes import Pipeline
 
+    limit_memory("--max-memory", max_memory)
     load_plugins(plugins)
     profiles = _profiles(target, settings or [])
     context.obj["pipeline"] = pipeline or "\n".join(f"{profile.name}: {profile.pipeline}" for profile in profiles)
@@ -151,6 +166,8 @@ def compile_command(
         dump_ir=_not_a_file("--dump-ir", dump_ir),
         metric=metric,
         evaluate=evaluate,
+        latency_table=latency_table,
+        time_budget=seconds("--time-budget", time_budget),
     )
     requests = [request] if len(profiles) == 1 else _for_each(profiles, request, out)
     with operated_model(model, surgery) as operated:

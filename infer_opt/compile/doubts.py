@@ -8,10 +8,18 @@ from infer_opt import ir
 from infer_opt.calibrate.hoisting import branches_taken
 
 if TYPE_CHECKING:
+    from infer_opt.calibrate.deadline import Deadline
     from infer_opt.calibrate.feeding import Feeding
     from infer_opt.calibrate.judging import Built
 
-__all__ = ["stand_ins", "unverified_branches"]
+__all__ = ["cut_short", "stand_ins", "unverified_branches"]
+
+
+def cut_short(deadline: Deadline) -> list[str]:
+    """What `--time-budget` left out; such a result depends on how fast the host was."""
+    if not deadline.cut:
+        return []
+    return [f"--time-budget ended the search, without {', '.join(deadline.cut)}: the result is not reproducible"]
 
 
 def unverified_branches(winner: Built, model: ir.Model, samples: Feeding, threads: int | None) -> list[str]:

@@ -7,22 +7,26 @@ from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
 from infer_opt.calibrate.choice import choose
+from infer_opt.calibrate.deadline import Deadline
 from infer_opt.calibrate.evaluation import Evaluation
 from infer_opt.calibrate.feeding import Feeding, feeding, input_specs
+from infer_opt.calibrate.journal import cache_folder
 from infer_opt.calibrate.judging import ORIGINAL, Candidate, Contest, judge
 from infer_opt.calibrate.metrics import METRICS
 from infer_opt.calibrate.original import Original
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.progress import Progress, Silent, Stages
+from infer_opt.calibrate.sensing import Means
 from infer_opt.calibrate.verifying import verifying
 from infer_opt.compile.bench import Bench
-from infer_opt.compile.doubts import stand_ins, unverified_branches
+from infer_opt.compile.doubts import cut_short, stand_ins, unverified_branches
+from infer_opt.compile.known import known_latencies
 from infer_opt.compile.optimise import run_passes
-from infer_opt.compile.plans import plans
+from infer_opt.compile.plans import Host, plans
 from infer_opt.compile.record import Compiled, manifest_of, report_of
 from infer_opt.compile.request import Order, Request
 from infer_opt.errors import InputError
-from infer_opt.report import Report, write_manifest, write_page, write_report
+from infer_opt.report import Report, write_latencies, write_manifest, write_page, write_report
 from infer_opt.report.publish import check_out, publish, staging
 
 if TYPE_CHECKING:
@@ -40,7 +44,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
         InputError, UsageError: model, data, profile or options are at fault; nothing was written.
     """
     check_out(request.out, force=request.force)
-    stages = Stages(progress or Silent())
+    stages, deadline = Stages(progress or Silent()), Deadline(request.time_budget)
     order = Order.of(request)
     source = _load(request, stages)
     target: Target = targets.create(request.profile)
@@ -51,7 +55,9 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     unmeasured = "nothing was run here" if original.runner is None else target.timed_here()
     model, steps = run_passes(request, order, source, samples, original, stages)
     unmeasured = unmeasured or stand_ins(source, model)
-    planned = plans(request, order, target, model, samples, original, stages)
+    latencies = known_latencies(request)
+    host = Host(samples, original, stages, Means(latencies, cache_folder(), deadline))
+    planned = plans((request, order), target, model, host)
     candidates = [Candidate(plan, model) for plan in planned.plans]
     candidates += [Candidate(plan, model, searched=True) for plan in planned.searched]
     if order.free and unmeasured is None:
@@ -66,6 +72,8 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
         timed=0 if unmeasured is not None else _TIMED_BRANCHES if ir.branches(source) else 1,
         kinds=METRICS[request.metric],
         evaluation=evaluation,
+        latencies=latencies,
+        deadline=deadline,
     )
     with staging(request.out) as folder:
         threads = None if original.runner is None else request.thread_count
@@ -88,12 +96,18 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
             winner,
             why,
             unmeasured,
-            [*filter(None, [original.warning]), *planned.notes, *unverified_branches(winner, model, samples, threads)],
+            [
+                *filter(None, [original.warning]),
+                *planned.notes,
+                *unverified_branches(winner, model, samples, threads),
+                *cut_short(deadline),
+            ],
             stages.seconds,
         )
         report = report_of(done)
         write_report(report, winner.folder)
         write_manifest(manifest_of(done), winner.folder)
+        write_latencies(latencies.table(), winner.folder)
         if not request.dry_run:
             write_page(report.table(), winner.folder)
             publish(winner.folder, request.out)

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.plan import Choice, Plan, Region
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.sample_set import SampleSet
-    from infer_opt.calibrate.sensing import Sensed
+    from infer_opt.calibrate.sensing import Means, Sensed
     from infer_opt.calibrate.statistics import Statistics
     from infer_opt.calibrate.target import Target
     from infer_opt.calibrate.value_ranges import ValueRange
     from infer_opt.compile.request import Order, Request
 
-__all__ = ["Planned", "plans"]
+__all__ = ["Host", "Planned", "plans"]
 
 
 @dataclass(frozen=True)
@@ -65,24 +65,32 @@ class Planned:
     front: tuple[Point, ...] = ()
 
 
-def plans(
-    request: Request,
-    order: Order,
-    target: Target,
-    model: ir.Model,
-    samples: Feeding,
-    original: Original,
-    stages: Stages,
-) -> Planned:
+@dataclass(frozen=True)
+class Host:
+    """What planning has at hand here.
+
+    Args:
+        original: run on this host, or why it is not.
+        means: times that are known, results of earlier runs, and when it has to end.
+    """
+
+    samples: Feeding
+    original: Original
+    stages: Stages
+    means: Means
+
+
+def plans(asked: tuple[Request, Order], target: Target, model: ir.Model, host: Host) -> Planned:
     """The candidates, and what was learnt while they were planned."""
+    (request, order), stages = asked, host.stages
     with stages("plan"):
         regions = target.regions(model)
     _check_order(request, order, regions)
-    planning = _Planning(request, order, target, model, samples, regions, stages)
-    int8 = planning.tries_int8(original)
+    planning = _Planning(request, order, target, model, host.samples, regions, stages, host.means)
+    int8 = planning.tries_int8(host.original)
     planning.calibrate(int8=int8)
     planned = planning.in_float(int8=int8)
-    return planning.in_integers(planned, original) if int8 else planned
+    return planning.in_integers(planned, host.original) if int8 else planned
 
 
 @dataclass
@@ -96,6 +104,7 @@ class _Planning:
     samples: Feeding
     regions: tuple[Region, ...]
     stages: Stages
+    means: Means
     notes: list[str] = field(default_factory=list)
     found: Statistics | None = None
     audit: Audit | None = None
@@ -195,9 +204,8 @@ class _Planning:
         quantize, threads = self.order.quantize, self.request.thread_count
         trial = Trial.of_samples(self.model, samples, threads, found.first_samples.values())
         ranges = ValueRanges.of(self.model, self.regions, found.sketches, quantize.ranges)
-        return Explorer(
-            self.target, self.model, samples, trial, ranges if quantize.searches_ranges else None, self.stages
-        )
+        searched = ranges if quantize.searches_ranges else None
+        return Explorer(self.target, self.model, samples, trial, searched, self.stages, self.means)
 
     def _ordered(self, known: Planned, explorer: Explorer, samples: SampleSet) -> Planned:
         """All of it in INT8, but for what makes an output collapse."""

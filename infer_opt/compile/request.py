@@ -38,6 +38,8 @@ class Request:
         dry_run: do everything but write the folder.
         metric: how outputs are compared: a key of `calibrate.metrics.METRICS`.
         evaluate: `FILE.py:function` that scores a model, or None.
+        latency_table: file of times that take the place of measuring, or None.
+        time_budget: seconds after which the search ends with the best it has, or None.
     """
 
     model: Path
@@ -62,6 +64,8 @@ class Request:
     dump_ir: Path | None = None
     metric: str = AUTO
     evaluate: str | None = None
+    latency_table: Path | None = None
+    time_budget: float | None = None
 
     @property
     def file(self) -> Path:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.timing import Latency
     from infer_opt.calibrate.value_ranges import ValueRange
 
-__all__ = ["REPORT", "PassReport", "Report", "error_table", "write_report"]
+__all__ = ["LATENCIES", "REPORT", "PassReport", "Report", "error_table", "write_latencies", "write_report"]
 
 REPORT = "report.json"
+LATENCIES = "latency.json"
 SCHEMA = 1
 
 
@@ -231,3 +232,9 @@ def count_rules(rules: Sequence[str]) -> dict[str, int]:
 def write_report(report: Report, folder: Path) -> None:
     """Write report.json."""
     (folder / REPORT).write_text(json.dumps(report.table(), indent=2) + "\n", encoding="utf-8")
+
+
+def write_latencies(table: Mapping[str, Any], folder: Path) -> None:
+    """Write latency.json, which `--latency-table` takes; not where nothing was timed."""
+    if table["kernels"] or table["runs"]:
+        (folder / LATENCIES).write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")

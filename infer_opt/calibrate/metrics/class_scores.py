@@ -13,7 +13,8 @@ from infer_opt.calibrate.metrics.softmax import divergence, log_softmax
 
 __all__ = ["ClassScores"]
 
-_LEAST_AGREEMENT = 0.99
+_LARGEST_LOSS = 0.01  # of accuracy, by the original's own probabilities
+_LEAST_AGREEMENT = 0.9
 _LARGEST_DIVERGENCE = 0.05  # nats
 _COLLAPSE_AGREEMENT = 0.5
 _SMALL_ODDS = 0.1  # of the log odds
@@ -27,13 +28,18 @@ _WIDEST_LOGITS = 88.0  # exp(-88) is next to 0 in float32: a row that spreads fu
 
 @dataclass
 class ClassScores:
-    """Whether the same class is ahead, and how far the probabilities are from the original's.
+    """Whether the same class is ahead, what it costs where it is not, and how far the probabilities are apart.
+
+    Another class ahead costs what the original finds it less likely than its own: next to nothing where two are as good
+    as equal, and all where it was sure. The mean over rows is the accuracy that is lost, as far as the original's
+    probabilities can be trusted; that two of three hundred rows were near a tie says nothing of a candidate.
 
     Rows are probabilities, [n, classes], [n, positions, classes] or [n, classes, height, width], or logits,
     [n, classes].
 
     Args:
         rows, agreeing: all, and those whose largest entry is the original's.
+        lost: sum over rows of what the original finds the candidate's top class less likely than its own.
         divergence: sum over rows of the Kullback-Leibler divergence, in nats.
         odds: sum over rows of the squared error of the log odds of the original's two likeliest classes.
         peaks: sum over rows of the largest share that a softmax would give a class; 1 a row of probabilities.
@@ -43,6 +49,7 @@ class ClassScores:
 
     rows: int = 0
     agreeing: int = 0
+    lost: float = 0.0
     divergence: float = 0.0
     odds: float = 0.0
     peaks: float = 0.0
@@ -93,10 +100,16 @@ class ClassScores:
         if np.isfinite(found).all():
             log_p, log_q = _logarithms(rows, found)
             self.divergence += divergence(log_p, log_q)
+            best = np.take_along_axis(log_p, found.argmax(-1)[:, None], -1)[:, 0]
+            self.lost += float((np.exp(log_p.max(-1)) - np.exp(best)).sum())
             self.odds += float(np.square(_odds(log_p, log_p) - _odds(log_p, log_q)).sum())
 
     def refusal(self, name: str) -> str | None:
-        """By agreement, then by divergence."""
+        """By what is lost, by agreement, then by divergence."""
+        lost = self.lost / max(self.rows, 1)
+        if lost > _LARGEST_LOSS:
+            words = f"`{name}` loses {lost:.1%} of accuracy by the original's own scores, over {_LARGEST_LOSS:.0%}"
+            return f"{words}; its top class agrees on {self.agreement:.1%} of samples"
         if self.agreement < _LEAST_AGREEMENT:
             return f"top class of `{name}` agrees on {self.agreement:.1%} of samples, under {_LEAST_AGREEMENT:.0%}"
         mean = self.divergence / max(self.rows, 1)
