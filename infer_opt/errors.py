@@ -25,6 +25,7 @@ __all__ = [
     "UserError",
     "nearest",
     "place_of",
+    "printable",
     "running_user_code",
 ]
 
@@ -136,3 +137,11 @@ def _line_in(file: str, error: BaseException) -> int | None:
         if lines:
             return lines[-1]
     return None
+
+
+def printable(text: str) -> str:
+    """`text` with control characters as escapes.
+
+    Names come from files, and must neither move a terminal's cursor nor turn the direction of a page's text.
+    """
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)

@@ -226,7 +226,8 @@ def test_what_only_ranges_at_run_time_can_lower_is_tried(work: Work) -> None:
 def test_the_folder_holds_model_manifest_and_report(work: Work) -> None:
     """Nothing else, there or beside it; both texts follow their published schemas."""
     report = work.compile()
-    assert sorted(path.name for path in work.out.iterdir()) == ["manifest.json", "model.onnx", "report.json"]
+    files = ["manifest.json", "model.onnx", "report.html", "report.json"]
+    assert sorted(path.name for path in work.out.iterdir()) == files
     assert sorted(path.name for path in work.folder.iterdir()) == ["calib.npz", "net.onnx", "out"]
     for name in ("manifest", "report"):
         schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8"))
@@ -975,6 +976,7 @@ def test_a_gpu_gets_a_script_and_no_latency(work: Work) -> None:
         "build.sh",
         "manifest.json",
         "model.onnx",
+        "report.html",
         "report.json",
     ]
     assert os.access(work.out / "build.sh", os.X_OK)
@@ -1027,7 +1029,8 @@ def test_external_weights_are_taken_into_the_artifact(work: Work) -> None:
     model = NETWORK.proto()
     onnx.save(model, work.model, save_as_external_data=True, location="net.weights", size_threshold=0)
     report = work.compile(precision="fp32")
-    assert sorted(path.name for path in work.out.iterdir()) == ["manifest.json", "model.onnx", "report.json"]
+    files = ["manifest.json", "model.onnx", "report.html", "report.json"]
+    assert sorted(path.name for path in work.out.iterdir()) == files
     assert read_manifest(work.out)["source"] == {"path": "net.onnx", "sha256": ir.source_sha256(work.model)}
     weights = work.folder / "net.weights"
     assert report.original_bytes == work.model.stat().st_size + weights.stat().st_size
@@ -1079,7 +1082,7 @@ def test_progress_follows_the_straight_line(work: Work) -> None:
     """Each stage in its turn, with a step for each sample; the report has their times."""
     progress = Noting()
     report = compile_model(work.request(), progress)
-    stages = ["load", "passes", "plan", "calibrate", "repair", "sensitivity", "emit", "verify", "time"]
+    stages = ["load", "passes", "plan", "calibrate", "repair", "sensitivity", "rehearse", "emit", "verify", "time"]
     assert list(dict.fromkeys(progress.stages)) == stages
     assert (progress.steps["calibrate"], progress.steps["verify"]) == (12, 16)  # of the last one, the original
     assert (report.samples["also_verified"], report.samples["changed"]) == (12, {"noise": 4, "blur": 4})

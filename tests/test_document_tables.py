@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from infer_opt import profiles, targets
-from infer_opt.calibrate import augment, choice, drift, equality, instrument, judging, mixing, sketch, verifying
+from infer_opt.calibrate import augment, choice, drift, equality, front, instrument, judging, mixing, sketch, verifying
 from infer_opt.calibrate.metrics import METRICS, class_scores, directions, numbers, shares
 from infer_opt.calibrate.quantization import Format
 from infer_opt.passes.engine.registry import available
@@ -141,7 +141,7 @@ def test_every_document_has_the_same_exit_codes(name: str) -> None:
         ("docs/quantization.md", f"where that axis is 2 to {numbers._MOST_CHANNELS} long"),
         ("docs/quantization.md", f"SQNR under {numbers.COLLAPSE_DB:g} dB"),
         ("docs/quantization.md", f"stay between 0 and {numbers._SHOWN:g} in every sample"),
-        ("docs/quantization.md", f"from {mixing._LEVELS[1]:g} to {mixing._LEVELS[-1]:g} dB"),
+        ("docs/quantization.md", f"from {front.LEVELS[-2]:g} to {front.LEVELS[0]:g} dB"),
         ("docs/quantization.md", f"for {mixing._SPARE_DB:g} dB more than that"),
         ("docs/quantization.md", f"After {judging._ENOUGH} candidates of this series"),
         ("docs/quantization.md", f"fewer than {verifying._ENOUGH}, samples that calibrated follow"),

@@ -11,6 +11,8 @@ import pytest
 HEAVY = {
     "PIL",
     "google",
+    "jinja2",
+    "matplotlib",
     "numpy",
     "onnx",
     "onnx_ir",

@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.budget import Budget
 from infer_opt.calibrate.metrics.numbers import COLLAPSE_DB
-from infer_opt.calibrate.mixing import mixed_plans
-from infer_opt.calibrate.sensing import sense_plans
+from infer_opt.calibrate.mixing import mixed_levels, mixed_plans
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from infer_opt import ir
+    from infer_opt.calibrate.exploring import Explorer
     from infer_opt.calibrate.metrics import Kinds
     from infer_opt.calibrate.plan import Plan
-    from infer_opt.calibrate.progress import Stages
-    from infer_opt.calibrate.sensing import Sensed
     from infer_opt.calibrate.sensitivity import Trial
-    from infer_opt.calibrate.target import Target
 
 __all__ = ["Lifting", "lifted"]
 
@@ -33,19 +29,15 @@ class Lifting:
         kinds: what an output may be, beside numbers.
         finished: what is done to a plan before it is written.
         proof: samples that did not calibrate.
-        repaired: what is tried before anything is lifted.
     """
 
     budget: Budget
     kinds: Kinds
     finished: Callable[[Plan], Plan]
     proof: Trial
-    repaired: Callable[[Sensed], Sensed]
 
 
-def lifted(
-    target: Target, model: ir.Model, plan: Plan, trial: Trial, lifting: Lifting, stages: Stages
-) -> tuple[Plan, list[str]]:
+def lifted(explorer: Explorer, plan: Plan, lifting: Lifting) -> tuple[Plan, list[str]]:
     """The plan itself where no output collapses on a few samples, or else the fastest part of it of which that holds.
 
     Noises that add up predict which parts keep more than 20 dB; each is run, on samples that calibrated and on others,
@@ -54,29 +46,32 @@ def lifted(
 
     Args:
         plan: every region that the order reaches is lowered.
-        trial: samples that calibrated.
 
     Returns:
         the plan, not finished, and what a user should know of it.
     """
 
     def collapses(each: Plan) -> list[str]:
-        written = target.rehearse(model, lifting.finished(each))
-        found = (lifting.budget.collapses(one.errors(written, lifting.kinds)) for one in (lifting.proof, trial))
+        written = explorer.target.rehearse(explorer.model, lifting.finished(each))
+        trials = lifting.proof, explorer.trial
+        found = (lifting.budget.collapses(trial.errors(written, lifting.kinds)) for trial in trials)
         return next(filter(None, found), [])
 
-    with stages("sensitivity", 1) as advance:
+    with explorer.stages("sensitivity", 1) as advance:
         faults = collapses(plan)
         advance()
     if not faults:
         return plan, []
-    sensed = lifting.repaired(sense_plans(target, model, [plan], trial, stages))
-    plan = sensed.plans[plan.name]
-    with stages("plan"):
+    sensed = explorer.sensed([plan])
+    if sensed.plans[plan.name] is not plan:  # it was repaired
+        plan = sensed.plans[plan.name]
         faults = collapses(plan)
         if not faults:
             return plan, []
-        parts = mixed_plans(model, sensed, Budget(min_sqnr=COLLAPSE_DB))
+    limit = Budget(min_sqnr=COLLAPSE_DB)
+    front = explorer.front(sensed, mixed_levels(limit))
+    with explorer.stages("plan"):
+        parts = mixed_plans(sensed, front, limit)
         kept = next((part for part in parts if not collapses(part)), None)
     if kept is None:
         return plan, []

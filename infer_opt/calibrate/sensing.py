@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Sensed", "sense_plans"]
 
+_SAMPLES = 8  # that are run for each group
+
 
 @dataclass(frozen=True)
 class Sensed:
@@ -60,26 +62,33 @@ class Sensed:
         )
         return before, after
 
+    @property
+    def total_in_float(self) -> float | None:
+        """Measured time of all kernels in float: one run without what lies between them."""
+        return None if self.in_float is None else sum(self.in_float.regions.values()) + self.in_float.other
+
 
 def sense_plans(target: Target, model: ir.Model, plans: Sequence[Plan], trial: Trial, stages: Stages) -> Sensed:
     """Measure every group alone as each plan lowers it, and the times of all.
 
     Args:
         plans: of the same regions, at least one.
+        trial: samples; those that hold most of the outputs' power are run for each group.
     """
+    few = trial.strongest(_SAMPLES)
     by_name = {plan.name: plan for plan in plans}
 
     def alone(way: Alternative) -> ir.Model:
         return target.rehearse(model, by_name[way.plan].only(way.regions))
 
     def times(plan: Plan) -> RegionTimes:
-        return region_times(model, plan, target.rehearse(model, plan), trial.feeds, trial.threads)
+        return region_times(model, plan, target.rehearse(model, plan), few.feeds, few.threads)
 
     ways = alternatives(plans)
     with stages("sensitivity", len(ways)) as advance:
-        sensitivity = measure(trial, ways, alone, advance=advance)
+        sensitivity = measure(few, ways, alone, advance=advance)
         unmeasured = target.timed_here()
         in_float = None if unmeasured else times(float_plan(plans[0].regions))
         lowered = {} if unmeasured else {plan.name: times(plan) for plan in plans}
-    sizes = ir.value_sizes(model, {name: array.shape for name, array in trial.feeds[0].items()})
-    return Sensed(by_name, sensitivity, len(trial.feeds), in_float, lowered, unmeasured, sizes)
+    sizes = ir.value_sizes(model, {name: array.shape for name, array in few.feeds[0].items()})
+    return Sensed(by_name, sensitivity, len(few.feeds), in_float, lowered, unmeasured, sizes)

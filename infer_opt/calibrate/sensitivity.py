@@ -9,8 +9,10 @@ shares its weights with all others, which makes it cheaper than one session with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from infer_opt import ir
 from infer_opt.calibrate.metrics import sqnr_db
@@ -20,8 +22,6 @@ from infer_opt.calibrate.verification import Errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    import numpy as np
-
     from infer_opt.calibrate.grouping import Alternative
     from infer_opt.calibrate.metrics import Kinds, OutputError
     from infer_opt.calibrate.sample_set import SampleSet
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Noise", "Sensitivity", "Trial", "measure"]
 
 
-_MOST_SAMPLES = 8
+_MOST_SAMPLES = 48
+_FEWEST_SAMPLES = 8
+_MOST_BYTES = 128 << 20  # of feeds and outputs, which are kept: a candidate is run on them, and then the next one
 
 
 @dataclass(frozen=True)
@@ -66,24 +68,32 @@ class Trial:
     Args:
         outputs: by name, one mapping a sample.
         parts: of outputs that join several things, which count one by one.
+        needed: places of samples that take part in any case.
     """
 
     feeds: Sequence[Mapping[str, np.ndarray]]
     outputs: Sequence[Mapping[str, np.ndarray]]
     parts: Mapping[str, ir.Parts]
     threads: int = 1
+    needed: frozenset[int] = frozenset()
 
     @classmethod
     def of_samples(cls, model: ir.Model, samples: SampleSet, threads: int, besides: Iterable[int | None] = ()) -> Trial:
-        """A few samples from all over a set: the noise of one layer hardly differs from sample to sample.
+        """Samples from all over a set, as many as fit in a fixed amount of memory.
 
         Args:
             besides: indices of samples that take part in any case: one for each branch of an If.
         """
-        step = max(1, len(samples) // _MOST_SAMPLES)
-        chosen = {*range(0, len(samples), step)[:_MOST_SAMPLES], *besides}
-        feeds = [feed for index, feed in enumerate(samples) if index in chosen]
-        return cls.of(model, feeds, ir.output_parts(model), threads)
+        runner = Runner.of_model(model, "the model", threads=threads)
+        first = next(iter(samples))
+        held = sum(array.nbytes for arrays in (first, runner.run(first)) for array in arrays.values())
+        count = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, _MOST_BYTES // max(held, 1)), len(samples))
+        needed = {index for index in besides if index is not None}
+        picked = sorted({index * len(samples) // count for index in range(count)} | needed)
+        wanted = set(picked)
+        feeds = [feed for index, feed in enumerate(samples) if index in wanted]
+        trial = cls.of(model, feeds, ir.output_parts(model), threads)
+        return replace(trial, needed=frozenset(place for place, index in enumerate(picked) if index in needed))
 
     @classmethod
     def of(
@@ -92,6 +102,26 @@ class Trial:
         """Run the model once on each sample."""
         runner = Runner.of_model(model, "the model", threads=threads)
         return cls(feeds, [runner.run(feed) for feed in feeds], parts, threads)
+
+    def strongest(self, count: int) -> Trial:
+        """The samples that hold the largest share of any one part's power, and those that are needed, in their order.
+
+        A part may have most of its power in few samples, such as the scores of a detector in those that show
+        something: an error that is pooled over samples is the error there.
+        """
+        powers = np.array([self._powers(expected) for expected in self.outputs])
+        totals = powers.sum(axis=0)
+        shares = np.divide(powers, totals, out=np.zeros_like(powers), where=totals > 0).max(axis=1, initial=0.0)
+        picked = sorted({*np.argsort(-shares, kind="stable")[:count].tolist(), *self.needed})
+        feeds, outputs = [self.feeds[index] for index in picked], [self.outputs[index] for index in picked]
+        needed = frozenset(place for place, index in enumerate(picked) if index in self.needed)
+        return replace(self, feeds=feeds, outputs=outputs, needed=needed)
+
+    def _powers(self, outputs: Mapping[str, np.ndarray]) -> list[float]:
+        """Of every output and part, of one sample."""
+        found = Errors(outputs, self.parts, kinds=tuple)
+        found.add(outputs, outputs)
+        return [error.signal for error in found.all()]
 
     def errors(self, model: ir.Model, kinds: Kinds = tuple) -> list[OutputError]:
         """What another model makes of the samples, held to the outputs in float.

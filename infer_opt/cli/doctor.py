@@ -55,6 +55,8 @@ TOOLCHAINS = (
     Toolchain(
         "onnxruntime", "onnxruntime", "onnxruntime", "pip install onnxruntime", "running and timing", "onnxruntime"
     ),
+    Toolchain("jinja2", "jinja2", "jinja2", "pip install 'infer-opt[report]'", "report.html"),
+    Toolchain("matplotlib", "matplotlib", "matplotlib", "pip install 'infer-opt[report]'", "report.html"),
     Toolchain("pillow", "PIL", "pillow", "pip install 'infer-opt[images]'", "folders of images as --calib"),
     Toolchain("trtexec", None, "trtexec", "install TensorRT from NVIDIA's archive", "build.sh of NVIDIA profiles"),
     Toolchain("tensorrt", "tensorrt", "tensorrt", "pip install tensorrt", "nothing in this version"),

@@ -7,13 +7,15 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from infer_opt.errors import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["bytes_text", "facts", "listing", "note", "printable", "write", "write_json"]
+__all__ = ["bytes_text", "facts", "listing", "note", "write", "write_json"]
 
 _UNLIMITED = 100_000  # columns; what goes to a file or a pipe is never wrapped
 
@@ -37,11 +39,6 @@ def write_json(content: object) -> None:
 def note(text: str) -> None:
     """One line on stderr."""
     write(printable(text), sys.stderr)
-
-
-def printable(text: str) -> str:
-    """`text` with control characters as escapes: names come from files, and must not move a terminal's cursor."""
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
 def facts(rows: Iterable[tuple[str, str]], *, title: str = "", stream: TextIO | None = None) -> None:

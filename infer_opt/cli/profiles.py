@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from infer_opt.cli.choices import Json, load_profile
-from infer_opt.cli.output import listing, printable, write, write_json
-from infer_opt.errors import InputError
+from infer_opt.cli.output import listing, write, write_json
+from infer_opt.errors import InputError, printable
 
 __all__ = ["app"]
 

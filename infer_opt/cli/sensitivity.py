@@ -24,9 +24,6 @@ from infer_opt.cli.output import facts, listing, write, write_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from infer_opt.calibrate.sensing import Sensed
-    from infer_opt.calibrate.sensitivity import Noise
-
 __all__ = ["sensitivity_command"]
 
 
@@ -52,9 +49,13 @@ def sensitivity_command(
     error of each output is measured on a few samples with the kernels of this host, most costly part first, and the
     error of all parts together is predicted from them: noise adds. Beside it, how long the part takes in float and at
     INT8, where the latency of this host counts for the profile. A part that can run at INT8 both ways, with ranges of
-    the samples (`int8`) and with ranges found at run time (`int8-dynamic`), has a line for each. Nothing is written.
+    the samples (`int8`) and with ranges found at run time (`int8-dynamic`), has a line for each.
+
+    Below it the Pareto front: of each error, the fastest choice of parts to lower, with the error of the whole choice
+    on calibration samples and its latency, modelled from the measured kernel times. Nothing is written.
     """
     from infer_opt import ir
+    from infer_opt.calibrate.sensing_table import sensing_table
     from infer_opt.cli.progress import progress
     from infer_opt.compile.request import Request
     from infer_opt.compile.sensing import sense
@@ -73,8 +74,8 @@ def sensitivity_command(
         threads=threads,
         seed=seed,
     )
-    sensed = sense(request, progress())
-    table = _table(sensed, request)
+    sensed, front = sense(request, progress())
+    table = {"schema": 1, "model": str(model), "target": request.profile.name, **sensing_table(sensed, front)}
     if as_json:
         write_json(table)
         return
@@ -98,52 +99,34 @@ def sensitivity_command(
     rows += [row + ("",) * len(times) for row in together]
     listing(header, rows, numbers=range(2, len(header)))
     write("")
+    _list_front(table)
+    write("")
     facts(_notes(table), title=f"SQNR in dB (measured, {table['samples']} samples), {model} for {table['target']}")
 
 
-def _table(sensed: Sensed, request: Any) -> dict[str, Any]:
-    from infer_opt.calibrate.metrics import sqnr_db
-
-    sensitivity = sensed.sensitivity
-    first = next(iter(sensed.plans.values()))
-    regions = {region.name: region for region in first.regions}
-    together = {
-        name: sensitivity.sqnr([way for way in sensed.alternatives if way.plan == name])
-        for name, plan in sensed.plans.items()
-        if plan.lowered()
-    }
-    weakest = min(sensitivity.signals, key=lambda part: min(found[part] for found in together.values()), default="")
-
-    def entry(noise: Noise) -> dict[str, Any]:
-        way = noise.alternative
-        return {
-            "name": way.group.name,
-            "precision": way.plan,
-            "regions": list(way.regions),
-            "nodes": [name for region in way.regions for name in regions[region].origin],
-            "sqnr_db": {part: sqnr_db(signal, noise.powers[part]) for part, signal in sensitivity.signals.items()},
-            "milliseconds": None if (times := sensed.seconds(way)) is None else [1e3 * time for time in times],
-        }
-
-    lowered = {name for way in sensed.alternatives for name in way.regions}
-    return {
-        "schema": 1,
-        "model": str(request.model),
-        "target": request.profile.name,
-        "samples": sensed.samples,
-        "groups": [entry(noise) for noise in sorted(sensitivity.noises, key=lambda noise: -noise.powers[weakest])],
-        "together_db": together,
-        "unmeasured": sensed.unmeasured,
-        "kept": [
-            {"name": region.name, "reason": first.choices[region.name].reason}
-            for region in first.regions
-            if region.name not in lowered
-        ],
-    }
+def _list_front(table: dict[str, Any]) -> None:
+    parts = list(next(iter(table["together_db"].values()), {}))
+    timed = table["unmeasured"] is None
+    rows = [
+        (
+            point["level"],
+            str(len(point["groups"])),
+            *(_decibels(point["sqnr_db"][part]) if part in point["sqnr_db"] else "" for part in parts),
+            *((f"{point['modelled_ms']:.3g}", f"{point['modelled_speedup']:.2f}x") if timed else ()),
+        )
+        for point in table["front"]
+    ]
+    header = ("every part keeps", "lowered", *parts, *(("modelled ms", "speed-up") if timed else ()))
+    listing(header, rows, numbers=range(1, len(header)), title="Pareto front, predicted")
 
 
 def _notes(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "latency", table["unmeasured"] or "measured kernel by kernel on this host, all parts at INT8 together"
+    yield (
+        "front",
+        "SQNR of calibration samples run with the whole choice"
+        + ("" if table["unmeasured"] else "; latency modelled: measured kernel times, summed"),
+    )
     lowered = {name for entry in table["groups"] for name in entry["regions"]}
     yield "parts", f"{len({entry['name'] for entry in table['groups']})}, of {len(lowered)} regions"
     reasons: dict[str, int] = {}

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from infer_opt.cli.output import bytes_text, facts
+from infer_opt.report import missing_for_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,9 @@ def _rows(report: Report, *, dry_run: bool) -> Iterator[tuple[str, str]]:
     yield "latency", _latency(report)
     yield "size", f"{bytes_text(report.original_bytes)} before, {bytes_text(report.artifact_bytes)} after"
     yield from _errors(report)
+    missing = missing_for_page()
+    if missing and not dry_run:
+        yield "page", f"not written: {missing}"
     yield from (("unchecked", text) for text in report.unchecked)
     yield from (("warning", text) for text in report.warnings[:_MOST_WARNINGS])
     if len(report.warnings) > _MOST_WARNINGS:

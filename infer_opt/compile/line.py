@@ -22,7 +22,7 @@ from infer_opt.compile.plans import plans
 from infer_opt.compile.record import Compiled, manifest_of, report_of
 from infer_opt.compile.request import Order, Request
 from infer_opt.errors import InputError
-from infer_opt.report import Report, write_manifest, write_report
+from infer_opt.report import Report, write_manifest, write_page, write_report
 from infer_opt.report.publish import check_out, publish, staging
 
 if TYPE_CHECKING:
@@ -83,17 +83,19 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
             samples,
             contest.samples,
             verdict,
+            planned,
+            {item.plan.name: item.plan for item in verdict.built},
             winner,
             why,
             unmeasured,
             [*filter(None, [original.warning]), *planned.notes, *unverified_branches(winner, model, samples, threads)],
-            planned.audit,
             stages.seconds,
         )
         report = report_of(done)
         write_report(report, winner.folder)
         write_manifest(manifest_of(done), winner.folder)
         if not request.dry_run:
+            write_page(report.table(), winner.folder)
             publish(winner.folder, request.out)
     return report
 

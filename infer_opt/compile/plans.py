@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.audit import Auditor
+from infer_opt.calibrate.exploring import Explorer
 from infer_opt.calibrate.feeding import input_specs
 from infer_opt.calibrate.half import half_values, half_verdicts, with_half
 from infer_opt.calibrate.lifting import Lifting, lifted
-from infer_opt.calibrate.metrics.named import METRICS
-from infer_opt.calibrate.mixing import mixed_plans
+from infer_opt.calibrate.metrics import METRICS
+from infer_opt.calibrate.mixing import mixed_levels, mixed_plans
 from infer_opt.calibrate.plan import DYNAMIC, INT8
 from infer_opt.calibrate.planner import ValueRanges, float_plan, lowered_plans, watched_values
-from infer_opt.calibrate.repairs import choose_ranges, repair_weights
-from infer_opt.calibrate.sensing import Sensed, sense_plans
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
+from infer_opt.calibrate.value_ranges import value_ranges
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,17 +26,22 @@ if TYPE_CHECKING:
     from infer_opt import ir
     from infer_opt.calibrate.feeding import Feeding
     from infer_opt.calibrate.findings import Audit
+    from infer_opt.calibrate.front import Point
     from infer_opt.calibrate.original import Original
     from infer_opt.calibrate.plan import Choice, Plan, Region
     from infer_opt.calibrate.progress import Stages
+    from infer_opt.calibrate.sample_set import SampleSet
+    from infer_opt.calibrate.sensing import Sensed
     from infer_opt.calibrate.statistics import Statistics
     from infer_opt.calibrate.target import Target
+    from infer_opt.calibrate.value_ranges import ValueRange
     from infer_opt.compile.request import Order, Request
 
 __all__ = ["Planned", "plans"]
 
 
-class Planned(NamedTuple):
+@dataclass(frozen=True)
+class Planned:
     """What is to be built.
 
     Args:
@@ -44,12 +49,20 @@ class Planned(NamedTuple):
         searched: more, the fastest first by the prediction; they are built until enough are right.
         notes: what a user should know of those that are missing, and of the samples.
         audit: of the calibration samples, where there was a calibration on real ones.
+        integers: the plan with all in INT8 that is legal, or None where INT8 was not tried.
+        ranges: of the values that it quantizes.
+        sensed: what each of its groups costs, or None where nothing was chosen by it.
+        front: the choices between, of error and latency.
     """
 
     plans: Sequence[Plan]
     searched: Sequence[Plan] = ()
     notes: Sequence[str] = ()
     audit: Audit | None = None
+    integers: Plan | None = None
+    ranges: tuple[ValueRange, ...] = ()
+    sensed: Sensed | None = None
+    front: tuple[Point, ...] = ()
 
 
 def plans(
@@ -64,115 +77,152 @@ def plans(
     """The candidates, and what was learnt while they were planned."""
     with stages("plan"):
         regions = target.regions(model)
-        unchanged = float_plan(regions)
     _check_order(request, order, regions)
-    int8, notes = _tries_int8(order, regions, samples, original)
-    half = order.half and any("fp16" in region.precisions for region in regions)
-    if not int8 and not half:
-        return Planned([unchanged], notes=notes)
-    wanted = (watched_values(model, regions) if int8 else []) + (half_values(model, regions) if half else [])
-    found, audit = (
-        _calibrated(request, model, wanted, samples, stages) if int8 or not samples.is_random else (None, None)
-    )
-    notes += _notes(found, audit, regions)
-    verdicts: Mapping[str, Choice] = {}
-    if half:
-        with stages("plan"):
-            verdicts = half_verdicts(model, regions, None if found is None else found.sketches)
-    finished = partial(with_half, verdicts=verdicts) if half else _as_it_is
-    typed = finished(unchanged)
-    if half and not typed.half and not int8:
-        notes.append(f"nothing became FP16: {_commonest_reason(typed)}")
-    candidates = [typed] if order.named else [unchanged, *([typed] if typed.half else [])]
-    if not int8 or found is None or samples.calibration is None:
-        return Planned(candidates, notes=notes, audit=audit)
-    with stages("plan"):
-        lowered = lowered_plans(
-            model, regions, found.sketches, order.quantize.ranges, found.never_taken, ordered=order.int8
+    planning = _Planning(request, order, target, model, samples, regions, stages)
+    int8 = planning.tries_int8(original)
+    planning.calibrate(int8=int8)
+    planned = planning.in_float(int8=int8)
+    return planning.in_integers(planned, original) if int8 else planned
+
+
+@dataclass
+class _Planning:
+    """One compile on its way from regions to candidates."""
+
+    request: Request
+    order: Order
+    target: Target
+    model: ir.Model
+    samples: Feeding
+    regions: tuple[Region, ...]
+    stages: Stages
+    notes: list[str] = field(default_factory=list)
+    found: Statistics | None = None
+    audit: Audit | None = None
+    verdicts: Mapping[str, Choice] = field(default_factory=dict)
+
+    @property
+    def half(self) -> bool:
+        """Whether whatever stays float is FP16 where the device has it."""
+        return self.order.half and any("fp16" in region.precisions for region in self.regions)
+
+    def tries_int8(self, original: Original) -> bool:
+        """Whether INT8 is planned; where it is not, a user should know why."""
+        offered = any(set(region.precisions) & {INT8, DYNAMIC} for region in self.regions)
+        if not self.order.tries_int8 or not offered:
+            return False
+        if self.samples.calibration is None:
+            self.notes.append("INT8 was not tried: it needs samples (--calib)")
+            return False
+        if original.runner is None and not self.order.int8:
+            self.notes.append("INT8 was not tried: unverified, nothing tells whether it is right enough")
+            return False
+        return True
+
+    def calibrate(self, *, int8: bool) -> None:
+        """Statistics of the values that plans ask for, and the audit of the samples; none without samples."""
+        samples = self.samples.calibration
+        if samples is None or not (int8 or (self.half and not self.samples.is_random)):
+            return
+        wanted = watched_values(self.model, self.regions) if int8 else []
+        wanted += half_values(self.model, self.regions) if self.half else []
+        auditor = Auditor(self.samples, input_specs(self.model), self.request.seed)
+        with self.stages("calibrate", len(samples)) as advance:
+            self.found = collect(
+                self.model,
+                list(dict.fromkeys(wanted)),
+                samples,
+                threads=self.request.thread_count,
+                seed=self.request.seed,
+                advance=advance,
+                onlooker=None if self.samples.is_random else auditor,
+            )
+        self.audit = None if self.samples.is_random else auditor.audit
+        self._note_samples(self.found)
+
+    def _note_samples(self, found: Statistics) -> None:
+        self.notes += [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
+        self.notes += [] if self.audit is None else self.audit.warnings()
+        offered = {region.scope for region in self.regions if INT8 in region.precisions}
+        self.notes += [
+            f"no calibration sample takes `{branch}`: what stands in it was not quantized"
+            for branch in found.never_taken
+            if branch in offered
+        ]
+
+    def in_float(self, *, int8: bool) -> Planned:
+        """The model as it is, and in FP16 where the device has it."""
+        unchanged = float_plan(self.regions)
+        if self.half:
+            with self.stages("plan"):
+                sketches = None if self.found is None else self.found.sketches
+                self.verdicts = half_verdicts(self.model, self.regions, sketches)
+        typed = self._finished(unchanged)
+        if self.half and not typed.half and not int8:
+            self.notes.append(f"nothing became FP16: {_commonest_reason(typed)}")
+        named = [typed] if self.order.named else [unchanged, *([typed] if typed.half else [])]
+        return Planned(named, notes=self.notes, audit=self.audit)
+
+    def _finished(self, plan: Plan) -> Plan:
+        """With all that stays float in FP16, where that is so."""
+        return with_half(plan, self.verdicts) if self.half else plan
+
+    def in_integers(self, planned: Planned, original: Original) -> Planned:
+        """The candidates in INT8 beside those in float; of an order, the one that is ordered."""
+        found, samples, order = self.found, self.samples.calibration, self.order
+        assert found is not None  # noqa: S101 - INT8 is tried where there are samples
+        assert samples is not None  # noqa: S101
+        with self.stages("plan"):
+            lowered = lowered_plans(
+                self.model,
+                self.regions,
+                found.sketches,
+                order.quantize.ranges,
+                found.never_taken,
+                ordered=order.int8,
+            )
+        if order.int8 and original.runner is None:
+            return replace(planned, plans=[self._finished(lowered[0])])
+        if not order.int8 and not any(plan.lowered() for plan in lowered):
+            self.notes.append(f"INT8 was not tried: {_commonest_reason(lowered[0])}")
+            return planned
+        explorer = self._explorer(found, samples)
+        lowered = explorer.repaired(lowered, self.request.seed)
+        known = replace(planned, integers=lowered[0], ranges=value_ranges(lowered[0], found.sketches))
+        return self._ordered(known, explorer, samples) if order.int8 else self._mixed(known, explorer, lowered)
+
+    def _explorer(self, found: Statistics, samples: SampleSet) -> Explorer:
+        quantize, threads = self.order.quantize, self.request.thread_count
+        trial = Trial.of_samples(self.model, samples, threads, found.first_samples.values())
+        ranges = ValueRanges.of(self.model, self.regions, found.sketches, quantize.ranges)
+        tried = ranges if quantize.searches_ranges else None
+        return Explorer(self.target, self.model, samples, trial, tried, self.stages)
+
+    def _ordered(self, known: Planned, explorer: Explorer, samples: SampleSet) -> Planned:
+        """All of it in INT8, but for what makes an output collapse."""
+        proof = Trial.of_samples(self.model, self.samples.held_out or samples, self.request.thread_count)
+        lifting = Lifting(self.request.budget, METRICS[self.request.metric], self._finished, proof)
+        assert known.integers is not None  # noqa: S101 - set by `in_integers`
+        kept, lifts = lifted(explorer, known.integers, lifting)
+        self.notes += lifts
+        return replace(known, plans=[self._finished(kept)])
+
+    def _mixed(self, known: Planned, explorer: Explorer, lowered: Sequence[Plan]) -> Planned:
+        """All of it each way, and the choices in between."""
+        sensed = explorer.sensed(lowered)
+        front = explorer.front(sensed, mixed_levels(self.request.budget))
+        return replace(
+            known,
+            plans=[*known.plans, *map(self._finished, sensed.plans.values())],
+            searched=[self._finished(plan) for plan in mixed_plans(sensed, front, self.request.budget)],
+            sensed=sensed,
+            front=front,
         )
-    if order.int8 and original.runner is None:
-        return Planned([finished(lowered[0])], notes=notes, audit=audit)
-    if not order.int8 and not any(plan.lowered() for plan in lowered):
-        notes.append(f"INT8 was not tried: {_commonest_reason(lowered[0])}")
-        return Planned(candidates, notes=notes, audit=audit)
-    trial = Trial.of_samples(model, samples.calibration, request.thread_count, found.first_samples.values())
-    with stages("repair"):
-        lowered = [repair_weights(model, plan, samples.calibration, trial, request.seed) for plan in lowered]
-
-    calibration = samples.calibration
-
-    def repaired(sensed: Sensed) -> Sensed:
-        if not order.quantize.searches_ranges:
-            return sensed
-        ranges = ValueRanges.of(model, regions, found.sketches, order.quantize.ranges)
-        return choose_ranges(target, model, sensed, ranges, calibration, trial, stages)
-
-    if order.int8:
-        proof = Trial.of_samples(model, samples.held_out or samples.calibration, request.thread_count)
-        lifting = Lifting(request.budget, METRICS[request.metric], finished, proof, repaired)
-        kept, lifts = lifted(target, model, lowered[0], trial, lifting, stages)
-        return Planned([finished(kept)], notes=notes + lifts, audit=audit)
-    sensed = repaired(sense_plans(target, model, lowered, trial, stages))
-    lowered = list(sensed.plans.values())
-    with stages("plan"):
-        mixed = mixed_plans(model, sensed, request.budget)
-    return Planned([*candidates, *map(finished, lowered)], [finished(plan) for plan in mixed], notes, audit)
-
-
-def _as_it_is(plan: Plan) -> Plan:
-    return plan
 
 
 def _commonest_reason(plan: Plan) -> str:
     """Why most of a plan's regions are what they are."""
     return Counter(choice.reason for choice in plan.choices.values()).most_common(1)[0][0]
-
-
-def _tries_int8(
-    order: Order, regions: Sequence[Region], samples: Feeding, original: Original
-) -> tuple[bool, list[str]]:
-    """Whether INT8 is planned, and what a user should know where it is not."""
-    if not order.tries_int8 or not any(set(region.precisions) & {INT8, DYNAMIC} for region in regions):
-        return False, []
-    if samples.calibration is None:
-        return False, ["INT8 was not tried: it needs samples (--calib)"]
-    if original.runner is None and not order.int8:
-        return False, ["INT8 was not tried: unverified, nothing tells whether it is right enough"]
-    return True, []
-
-
-def _calibrated(
-    request: Request, model: ir.Model, values: Sequence[str], samples: Feeding, stages: Stages
-) -> tuple[Statistics | None, Audit | None]:
-    """Statistics of values that plans ask for, and the audit of the samples; none where there are no samples."""
-    if samples.calibration is None:
-        return None, None
-    auditor = None if samples.is_random else Auditor(samples, input_specs(model), request.seed)
-    with stages("calibrate", len(samples.calibration)) as advance:
-        found = collect(
-            model,
-            list(dict.fromkeys(values)),
-            samples.calibration,
-            threads=request.thread_count,
-            seed=request.seed,
-            advance=advance,
-            onlooker=auditor,
-        )
-    return found, None if auditor is None else auditor.audit
-
-
-def _notes(found: Statistics | None, audit: Audit | None, regions: Sequence[Region]) -> list[str]:
-    """What a user should know of the samples."""
-    if found is None:
-        return []
-    notes = [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
-    notes += [] if audit is None else audit.warnings()
-    offered = {region.scope for region in regions if "int8" in region.precisions}
-    return notes + [
-        f"no calibration sample takes `{branch}`: what stands in it was not quantized"
-        for branch in found.never_taken
-        if branch in offered
-    ]
 
 
 def _check_order(request: Request, order: Order, regions: Sequence[Region]) -> None:

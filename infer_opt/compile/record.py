@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from infer_opt import ir, profiles
+from infer_opt.calibrate.explaining import explained, lost
 from infer_opt.calibrate.judging import ORIGINAL
+from infer_opt.calibrate.plan import INT8
 from infer_opt.compile.optimise import undone
 from infer_opt.passes import Pipeline
 from infer_opt.report import Manifest, PassReport, Report
@@ -14,14 +16,15 @@ from infer_opt.report.report import count_rules
 from infer_opt.report.versions import versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from infer_opt.calibrate.budget import Budget
     from infer_opt.calibrate.choice import Judged
     from infer_opt.calibrate.feeding import Feeding
-    from infer_opt.calibrate.findings import Audit
     from infer_opt.calibrate.judging import Built, Verdict
+    from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.verifying import Verifying
+    from infer_opt.compile.plans import Planned
     from infer_opt.compile.request import Order, Request
     from infer_opt.passes import Step
 
@@ -34,10 +37,11 @@ class Compiled:
 
     Args:
         source: the model as it was loaded.
+        planned: what was learnt while the candidates were planned.
+        plans: of all candidates by name.
         why: why the winner won.
         unmeasured: why there is no latency, or None.
         notes: warnings besides those of samples and passes.
-        audit: of the calibration samples, or None where nothing was calibrated on real ones.
         stages: measured seconds.
     """
 
@@ -48,11 +52,12 @@ class Compiled:
     samples: Feeding
     verified_on: Verifying | None
     verdict: Verdict
+    planned: Planned
+    plans: Mapping[str, Plan]
     winner: Built
     why: str
     unmeasured: str | None
     notes: Sequence[str]
-    audit: Audit | None
     stages: dict[str, float]
 
     @property
@@ -71,7 +76,12 @@ def report_of(done: Compiled) -> Report:
         pipeline=str(_carried_out(done.order, winner)),
         why=done.why,
         chosen=best.name,
-        plan=winner.plan,
+        plan=_told(done),
+        plans=done.plans,
+        sensed=done.planned.sensed,
+        front=done.planned.front,
+        ranges=done.planned.ranges,
+        versions=versions(),
         passes=tuple(_pass_report(step) for step in done.steps if best.name != ORIGINAL),
         candidates=done.verdict.judged,
         original_latency=done.verdict.reference,
@@ -88,13 +98,22 @@ def report_of(done: Compiled) -> Report:
     )
 
 
+def _told(done: Compiled) -> Plan:
+    """The winner's plan; where all stayed in float, with the reason why INT8 did not win instead."""
+    integers, plan = done.planned.integers, done.winner.plan
+    if integers is None or any(choice.precision.startswith(INT8) for choice in plan.choices.values()):
+        return plan
+    loser = next((item for item in done.verdict.judged if item.name == integers.name), None)
+    return explained(plan, integers, None if loser is None else lost(loser, done.best), done.planned.sensed)
+
+
 def _samples(done: Compiled) -> dict[str, Any]:
     """What was read for which purpose; `verification` counts the held-out samples, `also_verified` others."""
-    on = done.verified_on
+    on, audit = done.verified_on, done.planned.audit
     also = 0 if on is None else len(on.samples) - on.held_out
     changed = {} if on is None else {name: len(each) for name, each in on.changed.items()}
-    audit = None if done.audit is None else done.audit.table()
-    return done.samples.table() | {"also_verified": also, "changed": changed, "audit": audit}
+    found = None if audit is None else audit.table()
+    return done.samples.table() | {"also_verified": also, "changed": changed, "audit": found}
 
 
 def _carried_out(order: Order, winner: Built) -> Pipeline:

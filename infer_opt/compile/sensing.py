@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
+from infer_opt.calibrate.exploring import Explorer
 from infer_opt.calibrate.feeding import feeding
 from infer_opt.calibrate.plan import DYNAMIC, INT8
 from infer_opt.calibrate.planner import ValueRanges, lowered_plans, watched_values
 from infer_opt.calibrate.progress import Silent, Stages
-from infer_opt.calibrate.repairs import choose_ranges, repair_weights
-from infer_opt.calibrate.sensing import sense_plans
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.calibrate.statistics import collect
 from infer_opt.compile.optimise import legalized
@@ -18,6 +17,7 @@ from infer_opt.compile.request import Order
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
+    from infer_opt.calibrate.front import Point
     from infer_opt.calibrate.progress import Progress
     from infer_opt.calibrate.sensing import Sensed
     from infer_opt.calibrate.target import Target
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["sense"]
 
 
-def sense(request: Request, progress: Progress | None = None) -> Sensed:
-    """Measure the sensitivity of every group of regions of a request's model to INT8.
+def sense(request: Request, progress: Progress | None = None) -> tuple[Sensed, tuple[Point, ...]]:
+    """Measure the sensitivity of every group of regions of a request's model to INT8, and the front that it gives.
 
     Raises:
         InputError, UsageError: model, data, profile or options are at fault, or nothing could run at INT8.
@@ -63,10 +63,7 @@ def sense(request: Request, progress: Progress | None = None) -> Sensed:
         )
     plans = lowered_plans(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
     trial = Trial.of_samples(model, samples, request.thread_count, found.first_samples.values())
-    with stages("repair"):
-        plans = [repair_weights(model, plan, samples, trial, request.seed) for plan in plans]
-    sensed = sense_plans(target, model, plans, trial, stages)
-    if not order.quantize.searches_ranges:
-        return sensed
     ranges = ValueRanges.of(model, regions, found.sketches, order.quantize.ranges)
-    return choose_ranges(target, model, sensed, ranges, samples, trial, stages)
+    explorer = Explorer(target, model, samples, trial, ranges if order.quantize.searches_ranges else None, stages)
+    sensed = explorer.sensed(explorer.repaired(plans, request.seed))
+    return sensed, explorer.front(sensed)

@@ -8,14 +8,20 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from infer_opt.calibrate.plan import INT8
+from infer_opt.calibrate.sensing_table import sensing_table
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from infer_opt.calibrate.choice import Judged
+    from infer_opt.calibrate.front import Point
     from infer_opt.calibrate.metrics import OutputError
     from infer_opt.calibrate.plan import Plan, Repair
+    from infer_opt.calibrate.sensing import Sensed
     from infer_opt.calibrate.timing import Latency
+    from infer_opt.calibrate.value_ranges import ValueRange
 
 __all__ = ["REPORT", "PassReport", "Report", "error_table", "write_report"]
 
@@ -45,7 +51,13 @@ class PassReport:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything `compile` can tell of one target. `table()` is the content of report.json."""
+    """Everything `compile` can tell of one target. `table()` is the content of report.json.
+
+    Args:
+        plans: of all candidates by name.
+        sensed, front: what groups of regions cost and gain, and the choices between, where that was measured.
+        ranges: of the values that INT8 quantizes, or would, the widest first.
+    """
 
     source: str
     target: str
@@ -67,6 +79,11 @@ class Report:
     budget_faults: tuple[str, ...]
     stages: Mapping[str, float] = field(default_factory=dict)
     surgery: dict[str, str] | None = None
+    plans: Mapping[str, Plan] = field(default_factory=dict)
+    sensed: Sensed | None = None
+    front: tuple[Point, ...] = ()
+    ranges: tuple[ValueRange, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def best(self) -> Judged:
@@ -98,12 +115,31 @@ class Report:
             "latency": self._latency(),
             "outputs": [error_table(error) for error in self.best.errors],
             "samples": self.samples,
-            "candidates": [_candidate(item) for item in self.candidates],
+            "candidates": [_candidate(item, self.plans.get(item.name)) for item in self.candidates],
             "passes": [asdict(item) | {"misses": [list(miss) for miss in item.misses]} for item in self.passes],
             "regions": _regions(self.plan),
             "repairs": [_repair(item) for item in self.plan.repairs],
+            "sensitivity": self._sensitivity(),
+            "ranges": [asdict(item) for item in self.ranges],
             "stages": {name: round(seconds, 4) for name, seconds in self.stages.items()},
+            "versions": dict(self.versions),
         }
+
+    def _sensitivity(self) -> dict[str, Any] | None:
+        if self.sensed is None:
+            return None
+        found = sensing_table(self.sensed, self.front)
+        built = {frozenset(_lowered(plan)): name for name, plan in self.plans.items()}
+        for entry, point in zip(found["front"], self.front, strict=True):
+            ways = point.lowered
+            wanted = {
+                (region, self.sensed.plans[way.plan].choices[region].precision)
+                for way in ways
+                for region in way.regions
+            }
+            entry["candidate"] = built.get(frozenset(wanted)) if wanted else None
+        found["region_ms"] = _region_times(self.sensed)
+        return found
 
     def _latency(self) -> dict[str, Any]:
         if self.original_latency is None or self.best.latency is None:
@@ -118,8 +154,26 @@ class Report:
         }
 
 
-def _candidate(item: Judged) -> dict[str, Any]:
+def _lowered(plan: Plan) -> list[tuple[str, str]]:
+    """What a plan has in integers, by name and precision."""
+    chosen = ((name, choice.precision) for name, choice in plan.choices.items())
+    return [(name, precision) for name, precision in chosen if precision.startswith(INT8)]
+
+
+def _region_times(sensed: Sensed) -> dict[str, list[float]] | None:
+    """Of every region the time in float, and the shortest of those that it may be lowered to; without, only the one."""
+    if sensed.in_float is None:
+        return None
+    times = {name: [seconds] for name, seconds in sensed.in_float.regions.items()}
+    for name in dict.fromkeys(name for way in sensed.alternatives for name in way.regions):
+        ways = [sensed.lowered[way.plan].regions.get(name, 0.0) for way in sensed.alternatives if name in way.regions]
+        times[name] = [*times.get(name, [0.0]), min(ways)]
+    return {name: [round(1e3 * seconds, 5) for seconds in found] for name, found in times.items()}
+
+
+def _candidate(item: Judged, plan: Plan | None) -> dict[str, Any]:
     latency = item.latency
+    precisions = Counter(choice.precision for choice in plan.choices.values()) if plan else {}
     return {
         "name": item.name,
         "bytes": item.bytes,
@@ -129,6 +183,8 @@ def _candidate(item: Judged) -> dict[str, Any]:
         "min_sqnr_db": min((round(error.sqnr, 2) for error in item.errors if error.floats), default=None),
         "p50_ms": None if latency is None else round(latency.p50_ms, 4),
         "speedup": None if latency is None else round(latency.ratio, 3),
+        "precisions": dict(sorted(precisions.items())),
+        "outputs": [error_table(error) for error in item.errors],
     }
 
 

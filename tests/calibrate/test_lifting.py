@@ -10,6 +10,7 @@ import pytest
 
 from infer_opt import ir, targets
 from infer_opt.calibrate.budget import Budget
+from infer_opt.calibrate.exploring import Explorer
 from infer_opt.calibrate.lifting import Lifting, lifted
 from infer_opt.calibrate.metrics import auto_kinds
 from infer_opt.calibrate.metrics.numbers import COLLAPSE_DB
@@ -49,18 +50,8 @@ def lift(
     sketches = collect(model, watched_values(model, regions), samples).sketches
     plan = integer_plan(model, regions, sketches, MinMax())
     trial, proof = Trial.of_samples(model, samples, 1), Trial.of_samples(model, heavy(6, outlier), 1)
-    return (
-        model,
-        trial,
-        *lifted(
-            TARGET,
-            model,
-            plan,
-            trial,
-            Lifting(budget, auto_kinds, finished, proof, lambda sensed: sensed),
-            Stages(Silent()),
-        ),
-    )
+    explorer = Explorer(TARGET, model, samples, trial, None, Stages(Silent()))
+    return (model, trial, *lifted(explorer, plan, Lifting(budget, auto_kinds, finished, proof)))
 
 
 def test_what_makes_it_collapse_is_lifted_alone(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infer_opt import ir, targets
+from infer_opt import targets
 from infer_opt.calibrate.budget import Budget
-from infer_opt.calibrate.mixing import mixed_plans
+from infer_opt.calibrate.front import LEVELS, pareto_front
+from infer_opt.calibrate.mixing import mixed_levels, mixed_plans
+from infer_opt.calibrate.plan import Plan
 from infer_opt.calibrate.planner import dynamic_plan
 from infer_opt.calibrate.progress import Silent, Stages
 from infer_opt.calibrate.sensing import Sensed, sense_plans
@@ -30,28 +32,26 @@ EVEN = np.ones((1, 64, 1, 1), np.float32)
 EVEN[0, 0] = 1 / 300
 
 
-def sensed(folder: Path, device: Profile, scale: float = 1.0) -> tuple[ir.Model, Sensed]:
-    """The network, and what each of its groups costs."""
-    model = Network(TEXT, {**WEIGHTS, "even": EVEN * np.float32(scale)}).load(folder)
+def planned(folder: Path, device: Profile, budget: Budget) -> tuple[Sensed, Trial, list[Plan]]:
+    """What each group of the network costs, the samples, and the plans between."""
+    model = Network(TEXT, {**WEIGHTS, "even": EVEN}).load(folder)
     plan = int8_plan(model, device, IMAGES)
-    trial = Trial.of_samples(model, IMAGES, 1)
-    return model, sense_plans(targets.create(device), model, [plan], trial, Stages(Silent()))
+    trial, target, stages = Trial.of_samples(model, IMAGES, 1), targets.create(device), Stages(Silent())
+    found = sense_plans(target, model, [plan], trial, stages)
+    front = pareto_front(target, model, found, trial, stages, mixed_levels(budget))
+    return found, trial, mixed_plans(found, front, budget)
 
 
 @pytest.mark.parametrize("device", [X86, ARM], ids=["timed or not", "not timed"])
 def test_what_ruins_the_output_stays_in_float(tmp_path: Path, device: Profile) -> None:
-    """Each plan keeps, by the prediction and for real, the error in its name; the reason names error and gain."""
-    model, found = sensed(tmp_path, device)
-    plans = mixed_plans(model, found, Budget())
-    kept_db = []
-    for plan in (plan for plan in plans if plan.name != "mixed"):
-        wanted = float(plan.name.removeprefix("mixed-").removesuffix("db"))
-        [error] = Trial.of_samples(model, IMAGES, 1).errors(targets.create(device).rehearse(model, plan))
-        assert error.sqnr > wanted - 3
-        kept_db.append(wanted)
-    assert kept_db
-    assert kept_db == sorted(set(kept_db))  # the fastest, which keep least, first
-    kept = next(plan for plan in plans if plan.name == f"mixed-{kept_db[0]:g}db").choices["two"]
+    """Each plan keeps the error in its name; the reason names error and gain."""
+    found, trial, plans = planned(tmp_path, device, Budget())
+    model = Network(TEXT, {**WEIGHTS, "even": EVEN}).load(tmp_path)
+    levels = {plan.name: float(plan.name[6:-2]) for plan in plans if plan.name != "mixed"}
+    for plan in plans:
+        [error] = trial.errors(targets.create(device).rehearse(model, plan))
+        assert error.sqnr >= levels.get(plan.name, -200.0) - 3
+    kept = next(plan for plan in plans if levels.get(plan.name, 0.0) >= 20.0).choices["two"]
     assert kept.precision == "fp32"
     assert kept.reason.startswith("INT8 alone leaves ")
     assert ("us (measured)" in kept.reason) == (found.unmeasured is None)
@@ -59,9 +59,33 @@ def test_what_ruins_the_output_stays_in_float(tmp_path: Path, device: Profile) -
 
 def test_where_everything_is_quiet_there_is_nothing_between(tmp_path: Path) -> None:
     """Without times, every group gains; with errors that fit, all are lowered, and that plan is there already."""
-    model, found = sensed(tmp_path, ARM)
+    model = Network(TEXT, {**WEIGHTS, "even": EVEN}).load(tmp_path)
+    trial, target, stages = Trial.of_samples(model, IMAGES, 1), targets.create(ARM), Stages(Silent())
+    found = sense_plans(target, model, [int8_plan(model, ARM, IMAGES)], trial, stages)
     silent = replace(found, sensitivity=replace(found.sensitivity, signals={"y": 1e12}))
-    assert mixed_plans(model, silent, Budget(min_sqnr=20)) == []
+    front = pareto_front(target, model, silent, trial, stages)
+    assert [len(point.lowered) for point in front] == [0, len(found.sensitivity.noises)]
+    assert mixed_plans(silent, front, Budget()) == []
+
+
+def test_a_stated_limit_has_a_level_of_its_own() -> None:
+    """Some spare above it, and no plan that missed it in rehearsal."""
+    assert mixed_levels(Budget(max_drop=0.01)) == LEVELS
+    assert mixed_levels(Budget(min_sqnr=30)) == (*LEVELS, 32.0)
+
+
+def test_the_fastest_plan_comes_first(tmp_path: Path) -> None:
+    """And with a limit, none that misses it."""
+    found, trial, plans = planned(tmp_path, ARM, Budget())
+    model = Network(TEXT, {**WEIGHTS, "even": EVEN}).load(tmp_path)
+    kept = [min(error.sqnr for error in trial.errors(targets.create(ARM).rehearse(model, plan))) for plan in plans]
+    assert kept == sorted(kept)
+    front = pareto_front(targets.create(ARM), model, found, trial, Stages(Silent()))
+    limit = (kept[0] + kept[-1]) / 2
+    stated = mixed_plans(found, front, Budget(min_sqnr=limit))
+    assert [plan.name for plan in stated] == [
+        plan.name for plan, decibels in zip(plans, kept, strict=True) if decibels >= limit
+    ]
 
 
 def test_a_region_goes_the_way_that_its_error_allows(tmp_path: Path) -> None:
@@ -75,7 +99,9 @@ def test_a_region_goes_the_way_that_its_error_allows(tmp_path: Path) -> None:
     plans = [static, dynamic_plan(model, static.regions)]
     trial = Trial.of_samples(model, quiet, 1)
     found = sense_plans(targets.create(ARM), model, plans, trial, Stages(Silent()))
-    plan, *_ = mixed_plans(model, found, Budget(min_sqnr=34))
+    budget = Budget(min_sqnr=34)
+    front = pareto_front(targets.create(ARM), model, found, trial, Stages(Silent()), mixed_levels(budget))
+    plan, *_ = mixed_plans(found, front, budget)
     assert {name: choice.precision for name, choice in plan.choices.items()} == {
         "one": "int8-dynamic",
         "act": "fp32",

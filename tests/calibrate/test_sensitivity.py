@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from infer_opt import ir
+from infer_opt.calibrate import sensitivity
 from infer_opt.calibrate.grouping import Alternative, alternatives
 from infer_opt.calibrate.plan import Plan
 from infer_opt.calibrate.sensitivity import Sensitivity, Trial, measure
@@ -77,3 +78,33 @@ def test_a_layer_whose_range_is_ruined_by_one_weight_stands_out(tmp_path: Path) 
     relative = {noise.alternative.group.name: noise.powers["y"] / found.signals["y"] for noise in found.noises}
     assert max(relative, key=lambda name: relative[name]) in {"two", "one"}
     assert np.isfinite(list(relative.values())).all()
+
+
+def test_the_samples_that_are_run_hold_the_power_of_every_part(tmp_path: Path) -> None:
+    """A part that shows in one sample of many is measured there: elsewhere its error says nothing."""
+    dark, bright = np.zeros((1, 4), np.float32), np.full((1, 4), 5.0, np.float32)
+    text = "net (float[1,4] x) => (float[] y) { a = Add(x, ten) b = Relu(x) y = Concat<axis=1>(a, b) }"
+    model = Network(text, {"ten": np.full(4, 10.0, np.float32)}).load(tmp_path)
+    feeds = [{"x": bright if index in {5, 11} else dark} for index in range(16)]
+    few = Trial.of(model, feeds, ir.output_parts(model)).strongest(3)
+    assert [float(feed["x"].max()) for feed in few.feeds] == [0.0, 5.0, 5.0]
+    assert [float(outputs["y"].max()) for outputs in few.outputs] == [10.0, 15.0, 15.0]
+
+
+def test_few_samples_are_all_run(tmp_path: Path) -> None:
+    """In their order."""
+    trial = Trial.of(THREE.load(tmp_path), list(IMAGES), {})
+    assert trial.strongest(8) == trial
+
+
+def test_what_is_kept_of_samples_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many or large samples, some from all over the set, and never fewer than eight."""
+    many = uniform_feeds(60, {"x": (1, 8, 8, 8)})
+    model = THREE.load(tmp_path)
+    assert len(Trial.of_samples(model, many, 1).feeds) == 48
+    monkeypatch.setattr(sensitivity, "_MOST_BYTES", 12 * (2048 + 4096))
+    trial = Trial.of_samples(model, many, 1)
+    assert len(trial.feeds) == 12
+    assert np.array_equal(trial.feeds[1]["x"], list(many)[5]["x"])
+    monkeypatch.setattr(sensitivity, "_MOST_BYTES", 1)
+    assert len(Trial.of_samples(model, many, 1).feeds) == 8

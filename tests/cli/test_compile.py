@@ -24,7 +24,12 @@ def test_the_artifact_is_whole_and_right(infer_opt: Callable, fits: Callable, ki
     ran = infer_opt("compile", "net.onnx", *TARGET, "--calib", "calib.npz", "--precision", "int8")
     assert (ran.code, ran.out) == (0, f"{MADE}\n")
     folder = Path(MADE)
-    assert sorted(file.name for file in folder.iterdir()) == ["manifest.json", "model.onnx", "report.json"]
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "manifest.json",
+        "model.onnx",
+        "report.html",
+        "report.json",
+    ]
     fits("report", json.loads((folder / "report.json").read_text()))
     fits("manifest", json.loads((folder / "manifest.json").read_text()))
     samples = {"x": np.load(kit / "calib.npz")["x"]}

@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from infer_opt.cli.output import bytes_text, facts, printable
+from infer_opt.cli.output import bytes_text, facts
+from infer_opt.errors import printable
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,11 @@ def test_the_table(infer_opt: Callable, fits: Callable) -> None:
     assert found["together_db"]["int8-dynamic"]["scores"] > found["together_db"]["int8"]["scores"]
     assert found["samples"] == 8
     assert found["unmeasured"] is None
+    assert found["front"][0]["level"] == "all in float"
+    assert next(point["modelled_speedup"] for point in found["front"]) == 1.0
+    assert [point["sqnr_db"]["scores"] for point in found["front"]] == sorted(
+        (point["sqnr_db"]["scores"] for point in found["front"]), reverse=True
+    )
     assert all(0 < entry["milliseconds"][0] < 1000 for entry in found["groups"])
 
 
@@ -39,6 +44,8 @@ def test_text_for_people(infer_opt: Callable) -> None:
     ran = infer_opt("sensitivity", "net.onnx", "--target", target_here(), "--calib", "calib.npz")
     assert (ran.code, ran.err) == (0, "")
     assert "all together (predicted)" in ran.out
+    assert "Pareto front, predicted" in ran.out
+    assert "latency modelled: measured kernel times, summed" in ran.out
     assert "SQNR in dB (measured, 8 samples), " in ran.out
     assert f"net.onnx for {target_here()}" in ran.out
     assert sorted(Path().iterdir()) == before
@@ -59,8 +66,11 @@ def test_a_device_that_this_host_is_not(infer_opt: Callable, fits: Callable) -> 
     fits("sensitivity", ran.json)
     assert ran.json["unmeasured"].startswith("the profile is for aarch64, this host is ")
     assert {entry["milliseconds"] for entry in ran.json["groups"]} == {None}
+    assert {point["modelled_ms"] for point in ran.json["front"]} == {None}
+    assert len(ran.json["front"]) > 1
     text = infer_opt("sensitivity", "net.onnx", "--target", "arm-a78", "--calib", "calib.npz").out
     assert "float us" not in text
+    assert "modelled" not in text
 
 
 def test_samples_are_needed(infer_opt: Callable) -> None:
