@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 KIT ?= examples/digits
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 # The first Python on the search path that is new enough and can make environments; 3.11 is what CI runs. Set PYTHON
 # to choose another.
@@ -38,8 +39,9 @@ lint: $(INSTALLED) ## check style, format, types and that every file compiles
 	@$(BIN)/python -m compileall -q infer_opt tests examples
 
 .PHONY: bench
-bench: $(INSTALLED) ## time the models of a folder, in turns (KIT=FOLDER; the demo's by default)
+bench: $(INSTALLED) ## time the models of KIT=FOLDER; with KIT/calib, compare quantizers (BENCH_ARGS="--recipes FILE.py")
 	@$(BIN)/infer-opt bench "$(KIT)"/*.onnx
+	@if [[ -d "$(KIT)/calib" ]]; then $(BIN)/python benchmarks/rivals.py "$(KIT)" $(BENCH_ARGS); fi
 
 .PHONY: golden
 golden: $(INSTALLED) ## write the golden files anew; read the diff before you commit it

@@ -31,7 +31,7 @@ class Explorer:
 
     Args:
         samples: all that calibrated.
-        trial: some of them, and what the model in float makes of them.
+        trial: some of them, and what the model in float makes of those.
         ranges: other ranges that values may get where these are quieter; None where a method was ordered.
     """
 

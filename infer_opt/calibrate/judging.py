@@ -209,7 +209,7 @@ class _Court:
     def verdict(self) -> Verdict:
         """With the latencies of those that may win."""
         latencies: dict[str, Latency] = {}
-        if self._contest.timed and self._contest.original is not None:
+        if self._contest.timed and self._contest.original is not None and self._contest.samples is not None:
             names = [_REFERENCE, *(judged.name for _, judged in self._finalists())]
             latencies = self._contest.latencies.latencies(names, self._timed)
         judged = tuple(replace(item, latency=latencies.get(item.name)) for item in self._judged)

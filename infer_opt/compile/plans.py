@@ -195,8 +195,9 @@ class _Planning:
         quantize, threads = self.order.quantize, self.request.thread_count
         trial = Trial.of_samples(self.model, samples, threads, found.first_samples.values())
         ranges = ValueRanges.of(self.model, self.regions, found.sketches, quantize.ranges)
-        tried = ranges if quantize.searches_ranges else None
-        return Explorer(self.target, self.model, samples, trial, tried, self.stages)
+        return Explorer(
+            self.target, self.model, samples, trial, ranges if quantize.searches_ranges else None, self.stages
+        )
 
     def _ordered(self, known: Planned, explorer: Explorer, samples: SampleSet) -> Planned:
         """All of it in INT8, but for what makes an output collapse."""

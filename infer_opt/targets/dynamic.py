@@ -18,7 +18,7 @@ from infer_opt import ir
 from infer_opt.calibrate.plan import DYNAMIC, Scheme
 from infer_opt.calibrate.quantization import Format
 from infer_opt.targets.dynamic_lstm import lstm_sites, write_lstm
-from infer_opt.targets.weight_sites import constant_weight, drop_unread_weights, weight_site
+from infer_opt.targets.weight_sites import constant_weight, drop_unread_weights, weight_array, weight_site
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,12 +128,12 @@ class _Writer:
         found, node = self._plan.weights[site.node, site.index], self._nodes[site.node]
         columns_first = bool(ir.attribute(node, "transB", 0))
         read = node.inputs[site.index]
+        source = None if read is None else constant_weight(read)
         assert read is not None  # noqa: S101 - a site is an input that is there
-        # A repaired weight stands at the node itself; another may be read through a Transpose.
-        constant = ir.is_constant(read)
-        key = (str(read.name) if constant else site.value, site.transposed != columns_first, found)
+        assert source is not None  # noqa: S101 - and a constant: the model's, or one that a repair put there
+        key = (str(source.name), site.transposed != columns_first, found)
         if key not in self._weights:
-            levels = found.quantize(ir.array(read) if constant else site.array(self._graph.initializers))
+            levels = found.quantize(weight_array(read))
             levels = np.ascontiguousarray(levels.T if columns_first else levels)
             self._weights[key] = (
                 ir.add_initializer(self._graph, self._names.fresh(f"{site.value}_quantized"), levels),
