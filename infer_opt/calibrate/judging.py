@@ -38,6 +38,8 @@ ORIGINAL = "original"  # the name of the candidate that is the model as it came
 
 _REFERENCE = "reference"
 _ROUNDS = 15
+_HEAT = 2  # candidates that are in memory at a time while they are timed
+_HEAT_SECONDS = 2.5
 _ENOUGH = 3  # candidates of a search that are right: the next is slower, by the prediction
 
 
@@ -229,19 +231,28 @@ class _Court:
         return [(built, judged) for built, judged in running if judged.refused is None] or running
 
     def _timed(self) -> dict[str, Latency]:
-        """Latencies of the original and of the finalists, in turns."""
+        """Latencies of the original and of the finalists: a few beside the original in turns, then the next few."""
+        finalists = self._finalists()
+        found: dict[str, Latency] = {}
+        heats = [finalists[start : start + _HEAT] for start in range(0, len(finalists), _HEAT)]
+        with self._stages("time", _ROUNDS * len(heats)) as advance:
+            for heat in heats:
+                found = self._heat(heat, advance) | found  # the original's own latency is that of the first
+        return found
+
+    def _heat(self, heat: Sequence[tuple[Built, Judged]], advance: Callable[[], None]) -> dict[str, Latency]:
         original, samples = self._contest.original, self._contest.samples
         assert original is not None  # noqa: S101 - asked for by `verdict`
         assert samples is not None  # noqa: S101
         # The original runs already; a second session of it would weigh as much and tell the same.
         opened = {
-            judged.name: original if judged.name == ORIGINAL else self._workshop.open(built)
-            for built, judged in self._finalists()
+            judged.name: original if judged.name == ORIGINAL else self._workshop.open(built) for built, judged in heat
         }
         runners = {name: runner for name, runner in opened.items() if runner is not None}
         feeds = list(islice(samples.samples, self._contest.timed))
-        with self._stages("time", _ROUNDS) as advance:
-            return interleaved({_REFERENCE: original, **runners}, feeds, rounds=_ROUNDS, advance=advance)
+        return interleaved(
+            {_REFERENCE: original, **runners}, feeds, rounds=_ROUNDS, seconds=_HEAT_SECONDS, advance=advance
+        )
 
 
 def _is_lowered(plan: Plan) -> bool:

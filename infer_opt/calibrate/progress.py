@@ -6,6 +6,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from infer_opt.calibrate.memory import give_back
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
@@ -46,4 +48,5 @@ class Stages:
         started = time.perf_counter()
         with self._progress.stage(name, total) as advance:
             yield advance
+        give_back()
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
