@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.front import LEVELS, pareto_front
 from infer_opt.calibrate.repairs import choose_ranges, repair_weights
-from infer_opt.calibrate.sensing import Means, sense_plans
+from infer_opt.calibrate.sensing import SAMPLES, Means, sense_plans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,19 +47,24 @@ class Explorer:
     stages: Stages
     means: Means = field(default_factory=Means)
 
+    @cached_property
+    def few(self) -> Trial:
+        """The samples that each group is run on."""
+        return self.trial.strongest(SAMPLES)
+
     def repaired(self, plans: Sequence[Plan], seed: int) -> list[Plan]:
         """The plans with weights rounded by what they meet, where that lowers the noise."""
         if self.means.deadline.leaves_out(_REPAIRS):
             return list(plans)
         with self.stages("repair"):
-            return [repair_weights(self.model, plan, self.samples, self.trial, seed) for plan in plans]
+            return [repair_weights(self.model, plan, self.samples, self.few, seed) for plan in plans]
 
     def sensed(self, plans: Sequence[Plan]) -> Sensed:
         """What each group of the plans costs and gains; of the plans with ranges that were found better, if any."""
         found = sense_plans(self.target, self.model, plans, self.trial, self.stages, self.means)
         if self.ranges is None or self.means.deadline.leaves_out(_REPAIRS):
             return found
-        return choose_ranges(self.target, self.model, found, self.ranges, self.samples, self.trial, self.stages)
+        return choose_ranges(self.target, self.model, found, self.ranges, self.samples, self.few, self.stages)
 
     def front(self, sensed: Sensed, levels: Sequence[float | None] = LEVELS) -> tuple[Point, ...]:
         """The choices between all in float and the plans."""

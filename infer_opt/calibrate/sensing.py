@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.sensitivity import Sensitivity, Trial
     from infer_opt.calibrate.target import Target
 
-__all__ = ["Means", "Sensed", "sense_plans"]
+__all__ = ["SAMPLES", "Means", "Sensed", "sense_plans"]
 
-_SAMPLES = 8  # that are run for each group
+SAMPLES = 8  # that are run for each group
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def sense_plans(
         plans: of the same regions, at least one.
         trial: samples; those that hold most of the outputs' power are run for each group.
     """
-    by_name, few, means = {plan.name: plan for plan in plans}, trial.strongest(_SAMPLES), means or Means()
+    by_name, few, means = {plan.name: plan for plan in plans}, trial.strongest(SAMPLES), means or Means()
 
     def alone(way: Alternative) -> ir.Model:
         return target.rehearse(model, by_name[way.plan].only(way.regions))
