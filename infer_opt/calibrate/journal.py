@@ -1,7 +1,8 @@
 """Measurements that outlive a killed run: a line a result, kept on disk under a digest of what was measured.
 
-A run that begins again reads them and measures only the rest. What was being written when the run ended is half a
-line, and counts as not measured.
+A run that begins again reads them and measures only the rest. Every line carries the digest of its own text: half a
+line, as a killed run leaves it, and anything else that is not as it was written count as not measured. A line is
+written at once, to the end of the file, so several runs may keep the same journal.
 """
 
 from __future__ import annotations
@@ -12,19 +13,31 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from infer_opt.calibrate.digest import digest as digest_of
+
 __all__ = ["Journal", "cache_folder"]
 
 _VARIABLE = "INFER_OPT_CACHE"
 _OFF = "off"
+_SUM_CHARS = 16  # of a line's digest
 _MOST_BYTES = 64 << 20  # of all journals; the oldest go first
 
 
 def cache_folder() -> Path | None:
-    """Where journals are kept: $INFER_OPT_CACHE, or infer-opt in the user's cache; None where that says `off`."""
+    """Where journals are kept: $INFER_OPT_CACHE, or infer-opt in the user's cache; None where that says `off`.
+
+    The user's cache is that of the XDG Base Directory Specification 0.8; a user without a home has none.
+    """
     named = os.environ.get(_VARIABLE)
-    if named is not None:
+    if named:
         return None if named == _OFF else Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "infer-opt"
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not base.is_absolute():  # the specification has relative paths ignored
+        try:
+            base = Path.home() / ".cache"
+        except RuntimeError:
+            return None
+    return base / "infer-opt"
 
 
 class Journal:
@@ -49,13 +62,14 @@ class Journal:
         self._known[key] = dict(result)
         if self._file is None:
             return
+        text = json.dumps({"key": key, "result": result})
         # Its own line, whatever the last writer left behind it.
-        line = "\n" + json.dumps({"key": key, "result": result}) + "\n"
+        line = f"\n{_sum(text)} {text}\n".encode()
         try:
             if not self._file.exists():
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 _make_room(self._file.parent)
-            with self._file.open("a", encoding="utf-8") as file:
+            with self._file.open("ab", buffering=0) as file:  # one write, which no other run's comes between
                 file.write(line)
         except OSError:
             self._file = None  # a cache that cannot be written is none: the result stands all the same
@@ -63,27 +77,41 @@ class Journal:
 
 def _read(file: Path) -> dict[str, dict[str, Any]]:
     try:
-        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-    except (OSError, UnicodeDecodeError):
+        lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
         return {}
     entries = (_entry(line) for line in lines)
     return dict(filter(None, entries))
 
 
 def _entry(line: str) -> tuple[str, dict[str, Any]] | None:
-    """Key and result of a line; None where it was cut short, or is nothing of ours."""
-    try:
-        entry = json.loads(line)
-        return str(entry["key"]), dict(entry["result"])
-    except (ValueError, KeyError, TypeError):
+    """Key and result of a line; None where it is not as it was written, or nothing of ours."""
+    found, _, text = line.partition(" ")
+    if found != _sum(text):
         return None
+    entry = json.loads(text)
+    return entry["key"], entry["result"]
+
+
+def _sum(text: str) -> str:
+    return digest_of(text)[:_SUM_CHARS]
 
 
 def _make_room(folder: Path) -> None:
-    files = sorted(folder.glob("*.jsonl"), key=lambda file: file.stat().st_mtime)
-    size = sum(file.stat().st_size for file in files)
-    for file in files:
+    found = [(file, _size_and_age(file)) for file in folder.glob("*.jsonl")]
+    files = sorted(((file, facts) for file, facts in found if facts is not None), key=lambda each: each[1][1])
+    size = sum(facts[0] for _, facts in files)
+    for file, (own, _) in files:
         if size <= _MOST_BYTES:
             return
-        size -= file.stat().st_size
+        size -= own
         file.unlink(missing_ok=True)
+
+
+def _size_and_age(file: Path) -> tuple[int, float] | None:
+    """Bytes, and when it was last written to; None where another run removed it just now."""
+    try:
+        facts = file.stat()
+    except FileNotFoundError:
+        return None
+    return facts.st_size, facts.st_mtime

@@ -81,11 +81,13 @@ class Means:
     Args:
         latencies: times that are known, and takes those that are measured.
         cache: folder of the journals that outlive a killed run, or None.
+        setting: digest of what noises depend on beside models, plans and samples: the device and this host's CPU.
         deadline: ends the measuring.
     """
 
     latencies: LatencyTable = field(default_factory=lambda: LatencyTable({}))
     cache: Path | None = None
+    setting: str = ""
     deadline: Deadline = field(default_factory=Deadline)
 
 
@@ -114,12 +116,13 @@ def sense_plans(
         unmeasured = target.timed_here()
         in_float = None if unmeasured else times(float_plan(plans[0].regions))
         lowered = {} if unmeasured else {plan.name: times(plan) for plan in plans}
-        journal = Journal(means.cache, _content(model, plans, few) if means.cache else "")
+        journal = Journal(means.cache, _content(means.setting, model, plans, few) if means.cache else "")
         sensitivity = measure(few, ways, alone, journal=journal, deadline=means.deadline, advance=advance)
     sizes = ir.value_sizes(model, {name: array.shape for name, array in few.feeds[0].items()})
     return Sensed(by_name, sensitivity, len(few.feeds), in_float, lowered, unmeasured, sizes)
 
 
-def _content(model: ir.Model, plans: Sequence[Plan], trial: Trial) -> str:
+def _content(setting: str, model: ir.Model, plans: Sequence[Plan], trial: Trial) -> str:
     """Everything that noises depend on: the model, the plans, the samples, and whose kernels run them."""
-    return digest(__version__, runtime_version(), ir.fingerprint(model), list(plans), list(trial.feeds), trial.threads)
+    kernels = (__version__, runtime_version(), setting)
+    return digest(kernels, ir.fingerprint(model), list(plans), list(trial.feeds), trial.threads)

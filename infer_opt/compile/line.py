@@ -12,17 +12,15 @@ from infer_opt.calibrate.evaluation import Evaluation
 from infer_opt.calibrate.expected import Expected
 from infer_opt.calibrate.feeding import Feeding, feeding, input_specs
 from infer_opt.calibrate.fitting import check_metric
-from infer_opt.calibrate.journal import cache_folder
 from infer_opt.calibrate.judging import ORIGINAL, Candidate, Contest, judge
 from infer_opt.calibrate.metrics import AUTO, METRICS
 from infer_opt.calibrate.original import Original
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.progress import Progress, Silent, Stages
-from infer_opt.calibrate.sensing import Means
 from infer_opt.calibrate.verifying import Verifying, verifying
 from infer_opt.compile.bench import Bench
 from infer_opt.compile.doubts import cut_short, stand_ins, unverified_branches
-from infer_opt.compile.known import known_latencies
+from infer_opt.compile.known import known_latencies, means_of
 from infer_opt.compile.optimise import run_passes
 from infer_opt.compile.plans import Host, plans
 from infer_opt.compile.record import Compiled, manifest_of, report_of
@@ -53,6 +51,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     source = _load(request, stages)
     target: Target = targets.create(request.profile)
     target.check(source, request.allowed_ops)  # before any work: what the device cannot run
+    latencies = known_latencies(request)
     samples = feeding(source, request.calib, request.preprocess, request.seed, request.augment)
     original = _open_original(request, source, samples)
     judged_on = verifying(samples, input_specs(source), request.seed)
@@ -62,8 +61,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     unmeasured = "nothing was run here" if original.runner is None else target.timed_here()
     model, steps = run_passes(request, order, source, samples, original, stages)
     unmeasured = unmeasured or stand_ins(source, model)
-    latencies = known_latencies(request)
-    host = Host(samples, original, stages, Means(latencies, cache_folder(), deadline))
+    host = Host(samples, original, stages, means_of(request, latencies, deadline))
     planned = plans((request, order), target, model, host)
     candidates = [Candidate(plan, model) for plan in planned.plans]
     candidates += [Candidate(plan, model, searched=True) for plan in planned.searched]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infer_opt.errors import InputError
+from infer_opt.report.abandoned import held, remove_abandoned
 from infer_opt.report.manifest import MANIFEST
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def check_out(out: Path, *, force: bool) -> None:
 def staging(out: Path) -> Iterator[Path]:
     """A new folder beside `out`, gone afterwards unless it was published; so are parents made for it.
 
+    What killed runs left beside `out` goes first: it may fill the disk that this run needs.
+
     Raises:
         InputError: nothing can be written beside `out`.
     """
@@ -51,15 +54,22 @@ def staging(out: Path) -> Iterator[Path]:
     try:
         try:
             out.parent.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+            remove_abandoned(out.parent, _prefix(out))
+            folder = Path(tempfile.mkdtemp(prefix=_prefix(out), dir=out.parent))
         except OSError as error:
             raise InputError(f"`{out.parent}` cannot be written to: {error.strerror}", "pass another --out") from None
         try:
-            yield folder
+            with held(folder):
+                yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     finally:
         _remove_empty(missing)
+
+
+def _prefix(out: Path) -> str:
+    """How staging folders of `out` begin: no name that anybody else would give."""
+    return f".{out.name}.infer-opt-"
 
 
 def _remove_empty(parents: list[Path]) -> None:
@@ -74,7 +84,8 @@ def publish(folder: Path, out: Path) -> None:
     if not out.exists():
         folder.rename(out)
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{out.name}-old-", dir=out.parent))
+    # Of another name than staging folders: where this run is killed between the renames, nobody takes it away.
+    old = Path(tempfile.mkdtemp(prefix=f".{out.name}.replaced-", dir=out.parent))
     out.rename(old / "artifact")
     try:
         folder.rename(out)
