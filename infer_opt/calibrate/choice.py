@@ -1,4 +1,4 @@
-"""Choosing among built candidates: the fastest that is right enough; ties go to the one named first."""
+"""Choosing among built candidates: the fastest that is right enough; ties go to the most exact, then to the first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Judged", "choose"]
 
-TIE = 1.03  # candidates closer than this are ties: it is the noise of one interleaved timing
+TIE = 1.05  # candidates closer than this are ties: the noise of a timing, and little to gain for twice the error
+_UNSEEN_DB = 60.0  # float32 in another order leaves about as much: more is no merit
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class Judged:
     failed: str | None = None
     changed: Mapping[str, Sequence[OutputError]] = field(default_factory=dict)
     score: Score | None = None
+
+    @property
+    def least_db(self) -> float:
+        """SQNR in dB of the output that keeps least, as far as anybody would see it."""
+        return min((_UNSEEN_DB, *(error.sqnr for error in self.errors if error.judged)))
 
     @property
     def speedup(self) -> float | None:
@@ -71,11 +77,9 @@ def choose(judged: Sequence[Judged], unmeasured: str | None) -> tuple[Judged, st
         smallest = min(right, key=lambda item: item.bytes)
         why = f"smallest that is right enough; latency was not measured: {unmeasured or 'it cannot be run here'}"
         return smallest, "; ".join(filter(None, (why, refusals)))
-    best = right[0]
-    for item in right[1:]:
-        # Ratios are taken round by round, so that what else the machine does weighs on both sides alike.
-        if _speedup(item) > TIE * _speedup(best):
-            best = item
+    # Ratios are taken round by round, so that what else the machine does weighs on both sides alike.
+    fastest = max(map(_speedup, right))
+    best = max((item for item in right if TIE * _speedup(item) >= fastest), key=lambda item: item.least_db)
     others = ", ".join(f"{item.name} {_speedup(item):.2f}x" for item in right if item is not best)
     why = f"{best.name} is fastest of what is right enough: {_speedup(best):.2f}x the original (measured)"
     return best, "; ".join(filter(None, (why + (f"; {others}" if others else ""), refusals)))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from infer_opt.calibrate.choice import Judged, choose
 from infer_opt.calibrate.timing import Latency
 from infer_opt.errors import InputError
+from tests.calibrate.metrics.made_errors import with_sqnr
 
 
 def judged(
@@ -22,18 +25,27 @@ def judged(
     [
         ({"fp32": 1.0, "int8": 2.0}, "int8"),
         ({"fp32": 2.0, "int8": 1.0}, "fp32"),
-        ({"fp32": 1.0, "int8": 1.03}, "fp32"),
-        ({"fp32": 1.0, "int8": 1.031}, "int8"),
+        ({"fp32": 1.0, "int8": 1.05}, "fp32"),
+        ({"fp32": 1.0, "int8": 1.051}, "int8"),
         ({"fp32": 1.0, "int8": 1.0}, "fp32"),
         ({"a": 1.0, "b": 1.5, "c": 1.51}, "b"),
         ({"a": 1.0, "b": 1.5, "c": 1.6}, "c"),
-        ({"a": 1.0, "b": 1.02, "c": 1.04}, "c"),
+        ({"a": 1.0, "b": 1.03, "c": 1.06}, "b"),
     ],
 )
 def test_the_fastest_wins_and_ties_go_to_the_first(speedups: dict[str, float], winner: str) -> None:
-    """Candidates closer than 3 % are ties, whichever is named first wins them."""
+    """Candidates closer than 5 % to the fastest are ties, whichever is named first wins them."""
     best, _ = choose([judged(name, speedup) for name, speedup in speedups.items()], None)
     assert best.name == winner
+
+
+def test_of_ties_the_most_exact_wins() -> None:
+    """Where the difference could be seen: 25 dB before 16, and 140 no better than 70."""
+    errors = {name: with_sqnr(decibels) for name, decibels in (("a", 16), ("b", 25), ("c", 70), ("d", 140))}
+    made = {name: replace(judged(name, 2.0), errors=(error,)) for name, error in errors.items()}
+    assert choose([made["a"], made["b"]], None)[0].name == "b"
+    assert choose([made["a"], made["c"], made["d"]], None)[0].name == "c"
+    assert choose([replace(judged("e", 2.2), errors=(errors["a"],)), made["b"]], None)[0].name == "e"
 
 
 def test_ratios_of_rounds_decide_and_not_pooled_medians() -> None:
