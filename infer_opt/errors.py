@@ -9,6 +9,7 @@ Code of the user's that runs inside infer-opt may raise anything: `running_user_
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -24,10 +25,14 @@ __all__ = [
     "UsageError",
     "UserError",
     "nearest",
+    "pass_on_no_memory",
     "place_of",
     "printable",
     "running_user_code",
 ]
+
+# How onnxruntime and protobuf say so in exceptions of other types.
+_NO_MEMORY = re.compile(r"std::bad_alloc|Failed to allocate memory|Arena alloc failed")
 
 
 class UserError(Exception):
@@ -64,6 +69,16 @@ class BudgetError(UserError):
 
 class _UserCodeError(InputError):
     """What code of the user's raised, with its place: it is not named a second time by code that called that code."""
+
+
+def pass_on_no_memory(error: Exception) -> None:
+    """Where a library says in an exception of its own that it got no memory: neither model nor data is at fault.
+
+    Raises:
+        MemoryError: `error` says so.
+    """
+    if _NO_MEMORY.search(str(error)):
+        raise MemoryError(str(error)) from error
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -15,7 +15,7 @@ import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
 from infer_opt import ir
-from infer_opt.errors import InputError
+from infer_opt.errors import InputError, pass_on_no_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,6 +67,7 @@ class Runner:
 
     Raises:
         RunError: onnxruntime cannot load the model.
+        MemoryError: there is not enough for it.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Runner:
         try:
             self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except _FAULTS as error:
+            pass_on_no_memory(error)
             reason = _reason(error)
             raise RunError(
                 f"onnxruntime cannot load {what}: {reason}",
@@ -152,10 +154,12 @@ class Runner:
 
         Raises:
             RunError: a node failed; the message names it and the sample.
+            MemoryError: there is not enough for it.
         """
         try:
             results = self._session.run(None, dict(feed))
         except _FAULTS as error:
+            pass_on_no_memory(error)
             raise RunError(
                 f"{self.what} fails on {sample}: {self._reason_in_its_names(feed, error)}",
                 "check the model's shapes, and the sample's, against each other",

@@ -47,5 +47,9 @@ def limit_memory(option: str, text: str | None) -> None:
         import resource
     except ImportError as error:
         raise UsageError(f"{option} cannot be kept on this system", "leave it out") from error
+    import numpy as np
+
+    # OpenBLAS takes its buffers at the first product, and ends the process where it gets none: it gets them now.
+    np.dot(*np.ones((2, 64, 64), np.float32))
     # Of the heap and of private mappings: weights that are mapped from their file, and code, count for nothing.
     resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import onnx
 from google.protobuf.message import DecodeError
 
-from infer_opt.errors import InputError
+from infer_opt.errors import InputError, pass_on_no_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,6 +21,7 @@ def parse(path: Path) -> onnx.ModelProto:
 
     Raises:
         InputError: the file is missing, cannot be read, or holds no model.
+        MemoryError: there is not enough for it.
     """
     if not path.exists():
         raise InputError(f"`{path}` does not exist", "check the path of the model")
@@ -29,7 +30,8 @@ def parse(path: Path) -> onnx.ModelProto:
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(path.read_bytes())
-    except DecodeError:
+    except DecodeError as error:
+        pass_on_no_memory(error)
         raise InputError(
             f"`{path}` is not an ONNX model, or is truncated", "check that the export or the copy finished"
         ) from None

@@ -104,7 +104,14 @@ def test_what_does_not_exist_is_not_taken(infer_opt: Callable, option: str) -> N
             1,
             ["error: node `a\\x1b[2J\\nb`", "hint: r\u00e9sum\u00e9"],
         ),
-        (MemoryError(), 1, ["error: out of memory", "hint: use a machine with more, or fewer samples or threads"]),
+        (
+            MemoryError(),
+            1,
+            [
+                "error: out of memory",
+                "hint: allow more (--max-memory) or use a machine with more, fewer samples, or fewer threads",
+            ],
+        ),
         (
             OSError(errno.ENOSPC, "No space left on device", "d/f"),
             1,
