@@ -118,6 +118,7 @@ def test_every_document_has_the_same_exit_codes(name: str) -> None:
             percent(f"by the original's own scores is at most {class_scores._LARGEST_LOSS:.0%}"),
         ),
         ("docs/quantization.md", f"mean divergence is at most {class_scores._LARGEST_DIVERGENCE} nats"),
+        ("docs/quantization.md", f"of rank 3 over {class_scores._SMALLEST_VOCABULARY} words or more"),
         ("docs/quantization.md", f"SQNR is at least {class_scores._LEAST_DB:g} dB"),
         (
             "docs/quantization.md",
