@@ -177,5 +177,5 @@ def _may_be_logits(rows: Array, rank: int) -> bool:
     if not (high - low < _WIDEST_LOGITS).all():
         return False
     if rank == 3:
-        return rows.shape[1] >= _SMALLEST_VOCABULARY
+        return bool(rows.shape[1] >= _SMALLEST_VOCABULARY)
     return rank == 2 and rows.shape[1] >= _FEWEST_LOGITS and bool(((low < 0) & (high > 0)).all())
