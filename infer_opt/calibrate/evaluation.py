@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from infer_opt.calibrate.runner import Runner
+from infer_opt.calibrate.runner import RunError, Runner
 from infer_opt.calibrate.user_code import load_function
-from infer_opt.errors import InputError, running_user_code
+from infer_opt.errors import InputError, place_of, running_user_code
 
 __all__ = ["Evaluation", "Score"]
 
@@ -57,19 +57,27 @@ class Evaluation:
 
         Raises:
             InputError: as `of`.
+            RunError: the candidate does not run on what the original ran on.
         """
-        return Score(self.original, _score(self.source, self.function, candidate))
+        return Score(self.original, _score(self.source, self.function, candidate, (RunError,)))
 
 
-def _score(source: str, function: Callable[[Callable[..., Outputs]], object], runner: Runner) -> float:
+def _score(
+    source: str,
+    function: Callable[[Callable[..., Outputs]], object],
+    runner: Runner,
+    answers: tuple[type[Exception], ...] = (),
+) -> float:
     def run(inputs: Mapping[str, np.ndarray[Any, Any]]) -> Outputs:
         return runner.run(inputs, f"an input of `{source}`")
 
-    with running_user_code(source.rpartition(":")[0], _CONTRACT):
+    with running_user_code(source.rpartition(":")[0], _CONTRACT, answers):
         found = function(run)
     if isinstance(found, np.ndarray) and found.ndim == 0:
         found = found.item()
     if not isinstance(found, Real) or not math.isfinite(float(found)):
         what = f"{found}" if isinstance(found, Real) else type(found).__name__
-        raise InputError(f"`{source}` returns {what}, which is no number to compare", f"return a float; {_CONTRACT}")
+        raise InputError(
+            f"{place_of(function)}: it returns {what}, no number to compare", f"return a float; {_CONTRACT}"
+        )
     return float(found)

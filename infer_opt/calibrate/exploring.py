@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.front import LEVELS, pareto_front
 from infer_opt.calibrate.repairs import choose_ranges, repair_weights
-from infer_opt.calibrate.sensing import SAMPLES, Means, sense_plans
+from infer_opt.calibrate.sensing import Means, sense_plans, telling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ class Explorer:
     @cached_property
     def few(self) -> Trial:
         """The samples that each group is run on."""
-        return self.trial.strongest(SAMPLES)
+        return telling(self.model, self.trial)
 
     def repaired(self, plans: Sequence[Plan], seed: int) -> list[Plan]:
         """The plans with weights rounded by what they meet, where that lowers the noise."""

@@ -11,7 +11,7 @@ from infer_opt.calibrate.deadline import Deadline
 from infer_opt.calibrate.drift import drift
 from infer_opt.calibrate.expected import Expected
 from infer_opt.calibrate.latency_table import LatencyTable
-from infer_opt.calibrate.metrics import auto_kinds
+from infer_opt.calibrate.metrics import TOLD
 from infer_opt.calibrate.runner import RunError
 from infer_opt.calibrate.timing import interleaved
 from infer_opt.calibrate.verification import compare
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from infer_opt import ir
     from infer_opt.calibrate.budget import Budget
     from infer_opt.calibrate.evaluation import Evaluation, Score
-    from infer_opt.calibrate.metrics import Kinds, OutputError
+    from infer_opt.calibrate.metrics import Metric, OutputError
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.runner import Runner
@@ -107,7 +107,7 @@ class Contest:
         state: outputs that are fed back, by `ir.recurrent_state`.
         budget: refuses candidates; None where a precision is an order.
         timed: how many of the samples are timed; 0 where this host's latency does not count.
-        kinds: how outputs are compared, by `--metric`.
+        metric: how outputs are compared.
         evaluation: the user's own score, or None.
         latencies: takes what is timed, or has it already.
         deadline: ends the series of candidates.
@@ -119,7 +119,7 @@ class Contest:
     state: Mapping[str, str]
     budget: Budget | None
     timed: int
-    kinds: Kinds = auto_kinds
+    metric: Metric = TOLD
     evaluation: Evaluation | None = None
     latencies: LatencyTable = field(default_factory=lambda: LatencyTable({}))
     deadline: Deadline = field(default_factory=Deadline)
@@ -199,8 +199,8 @@ class _Court:
 
     def _errors(self, runner: Runner, samples: SampleSet, advance: Callable[[], None]) -> list[OutputError]:
         assert self._expected is not None  # noqa: S101 - asked for by `hear`
-        parts, kinds = self._contest.parts, self._contest.kinds
-        return compare(self._expected, runner, samples, samples.describe, parts=parts, kinds=kinds, advance=advance)
+        parts, metric = self._contest.parts, self._contest.metric
+        return compare(self._expected, runner, samples, samples.describe, parts=parts, metric=metric, advance=advance)
 
     def _free(self, built: Built) -> bool:
         """Whether it may be refused: not an order, and not the untouched original."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from infer_opt.calibrate.exploring import Explorer
-    from infer_opt.calibrate.metrics import Kinds
+    from infer_opt.calibrate.metrics import Metric
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.sensitivity import Trial
 
@@ -26,13 +26,13 @@ class Lifting:
 
     Args:
         budget: a stated limit takes the place of the collapse, for the outputs that it speaks of.
-        kinds: what an output may be, beside numbers.
+        metric: how outputs are compared.
         finished: what is done to a plan before it is written.
         proof: samples that did not calibrate.
     """
 
     budget: Budget
-    kinds: Kinds
+    metric: Metric
     finished: Callable[[Plan], Plan]
     proof: Trial
 
@@ -54,7 +54,7 @@ def lifted(explorer: Explorer, plan: Plan, lifting: Lifting) -> tuple[Plan, list
     def collapses(each: Plan) -> list[str]:
         written = explorer.target.rehearse(explorer.model, lifting.finished(each))
         trials = lifting.proof, explorer.trial
-        found = (lifting.budget.collapses(trial.errors(written, lifting.kinds)) for trial in trials)
+        found = (lifting.budget.collapses(trial.errors(written, lifting.metric)) for trial in trials)
         return next(filter(None, found), [])
 
     with explorer.stages("sensitivity", 1) as advance:

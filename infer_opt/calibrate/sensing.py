@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.sensitivity import Sensitivity, Trial
     from infer_opt.calibrate.target import Target
 
-__all__ = ["SAMPLES", "Means", "Sensed", "sense_plans"]
+__all__ = ["Means", "Sensed", "sense_plans", "telling"]
 
-SAMPLES = 8  # that are run for each group
+_SAMPLES = 8  # that are run for each group
+_FEW = 4  # where one run is long
+_LONG = 2e9  # multiply-adds of one run: some 30 ms in float on one core
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,9 @@ def sense_plans(
 
     Args:
         plans: of the same regions, at least one.
-        trial: samples; those that hold most of the outputs' power are run for each group.
+        trial: samples; those that `telling` picks are run for each group.
     """
-    by_name, few, means = {plan.name: plan for plan in plans}, trial.strongest(SAMPLES), means or Means()
+    by_name, few, means = {plan.name: plan for plan in plans}, telling(model, trial), means or Means()
 
     def alone(way: Alternative) -> ir.Model:
         return target.rehearse(model, by_name[way.plan].only(way.regions))
@@ -120,6 +122,13 @@ def sense_plans(
         sensitivity = measure(few, ways, alone, journal=journal, deadline=means.deadline, advance=advance)
     sizes = ir.value_sizes(model, {name: array.shape for name, array in few.feeds[0].items()})
     return Sensed(by_name, sensitivity, len(few.feeds), in_float, lowered, unmeasured, sizes)
+
+
+def telling(model: ir.Model, trial: Trial) -> Trial:
+    """Samples that hold most of the outputs' power: eight, or fewer where the model is large."""
+    shapes = {name: array.shape for name, array in trial.feeds[0].items()}
+    work = ir.multiply_adds(ir.at_shapes(model, shapes)).multiply_adds
+    return trial.strongest(_FEW if work > _LONG else _SAMPLES)
 
 
 def _content(setting: str, model: ir.Model, plans: Sequence[Plan], trial: Trial) -> str:

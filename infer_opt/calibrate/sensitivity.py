@@ -16,7 +16,7 @@ import numpy as np
 
 from infer_opt import ir
 from infer_opt.calibrate.journal import Journal
-from infer_opt.calibrate.metrics import sqnr_db
+from infer_opt.calibrate.metrics import NOISE, sqnr_db
 from infer_opt.calibrate.runner import Runner
 from infer_opt.calibrate.verification import Errors
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from infer_opt.calibrate.deadline import Deadline
     from infer_opt.calibrate.grouping import Alternative
-    from infer_opt.calibrate.metrics import Kinds, OutputError
+    from infer_opt.calibrate.metrics import Metric, OutputError
     from infer_opt.calibrate.sample_set import SampleSet
 
 __all__ = ["Noise", "Sensitivity", "Trial", "measure"]
@@ -121,18 +121,18 @@ class Trial:
 
     def _powers(self, outputs: Mapping[str, np.ndarray]) -> list[float]:
         """Of every output and part, of one sample."""
-        found = Errors(outputs, self.parts, kinds=tuple)
+        found = Errors(outputs, self.parts, NOISE)
         found.add(outputs, outputs)
         return [error.signal for error in found.all()]
 
-    def errors(self, model: ir.Model, kinds: Kinds = tuple) -> list[OutputError]:
+    def errors(self, model: ir.Model, metric: Metric = NOISE) -> list[OutputError]:
         """What another model makes of the samples, held to the outputs in float.
 
         Args:
-            kinds: what an output may be, beside numbers.
+            metric: how outputs are compared.
         """
         runner = Runner.of_model(model, "the model", threads=self.threads)
-        found = Errors(runner.outputs, self.parts, kinds=kinds)
+        found = Errors(runner.outputs, self.parts, metric)
         for feed, expected in zip(self.feeds, self.outputs, strict=True):
             found.add(expected, runner.run(feed))
         return found.all()

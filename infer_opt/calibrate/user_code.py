@@ -27,7 +27,9 @@ def load_function(source: str, contract: str) -> Callable[..., Any]:
     Raises:
         InputError: no such file or function, or an exception while the file is executed.
     """
-    file, _, name = source.rpartition(":") if not source.endswith(".py") else (source, "", "")
+    file, colon, name = source.rpartition(":")
+    if not colon or source.endswith(".py"):
+        file, name = source, ""
     if not Path(file).is_file():
         raise InputError(f"`{file}` is no file", "pass FILE.py:function with the path of a Python file")
     module = load_module(file, contract)

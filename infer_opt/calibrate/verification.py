@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infer_opt.calibrate.metrics import OutputError, auto_kinds
+from infer_opt.calibrate.metrics import TOLD, OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from infer_opt import ir
     from infer_opt.calibrate.expected import Expected
-    from infer_opt.calibrate.metrics import Kinds
+    from infer_opt.calibrate.metrics import Metric
     from infer_opt.calibrate.runner import Runner
 
 __all__ = ["Errors", "compare"]
@@ -26,7 +26,7 @@ def compare(
     describe: Callable[[int], str] = "sample {}".format,
     *,
     parts: Mapping[str, ir.Parts] | None = None,
-    kinds: Kinds = auto_kinds,
+    metric: Metric = TOLD,
     advance: Callable[[], None] = lambda: None,
 ) -> list[OutputError]:
     """Run the candidate on each feed; errors of all outputs.
@@ -36,13 +36,14 @@ def compare(
 
     Args:
         parts: of outputs that join several things, which are judged one by one: pooled, large boxes would hide the
-            loss of all scores.
+            loss of all scores. Not where the metric takes them whole.
+        metric: how outputs are compared.
 
     Raises:
         InputError: the original does not run on a feed, or a NaN or Inf in it reaches an output.
         RunError: the candidate does not run on a feed.
     """
-    errors = Errors(expected.runner.outputs, parts or {}, kinds, state=expected.state)
+    errors = Errors(expected.runner.outputs, parts or {}, metric, state=expected.state)
     for index, feed in enumerate(feeds):
         wanted = expected.outputs(feed, describe(index))
         got = candidate.run(feed, describe(index))
@@ -75,20 +76,21 @@ class Errors:
         self,
         outputs: Iterable[str],
         parts: Mapping[str, ir.Parts],
-        kinds: Kinds = auto_kinds,
+        metric: Metric = TOLD,
         *,
         state: Collection[str] = (),
     ) -> None:
-        self._parts = parts
-        self._whole = {
-            name: OutputError(name, kinds=() if name in parts else kinds(), joined=name in parts, state=name in state)
-            for name in outputs
-        }
+        self._parts = {} if metric.whole else parts
+        self._whole = {name: self._of_whole(name, metric, state=name in state) for name in outputs}
         self._part = {
-            (name, bounds): OutputError(f"{name}[{bounds[0]}:{bounds[1]}]", kinds=kinds())
-            for name, joined in parts.items()
+            (name, bounds): OutputError(f"{name}[{bounds[0]}:{bounds[1]}]", kinds=metric.kinds())
+            for name, joined in self._parts.items()
             for bounds in joined.bounds()
         }
+
+    def _of_whole(self, name: str, metric: Metric, *, state: bool) -> OutputError:
+        joined = name in self._parts
+        return OutputError(name, kinds=() if joined else metric.kinds(), joined=joined, state=state)
 
     def add(self, expected: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> None:
         """The outputs for one sample, by name."""

@@ -224,6 +224,12 @@ def _compile(requests: Sequence[Request], explain: str | None, *, as_json: bool)
     finally:
         if as_json and reports:
             write_json(reports[0].table() if len(requests) == 1 else [report.table() for report in reports])
-    faults = [f"`{report.out}`: {'; '.join(report.budget_faults)}" for report in reports if report.budget_faults]
+    faults = [_missed(report) for report in reports if report.budget_faults]
     if faults:
         raise BudgetError(f"the budget is missed by {' | '.join(faults)}", "loosen it, or try another --precision")
+
+
+def _missed(report: Report) -> str:
+    """What an artifact misses, and where there was a choice, what came of the other candidates."""
+    chosen = [report.why] if len(report.candidates) > 1 else []
+    return f"`{report.out}`: {'; '.join([*report.budget_faults, *chosen])}"

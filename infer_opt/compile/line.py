@@ -9,13 +9,15 @@ from infer_opt import ir, targets
 from infer_opt.calibrate.choice import choose
 from infer_opt.calibrate.deadline import Deadline
 from infer_opt.calibrate.evaluation import Evaluation
+from infer_opt.calibrate.expected import Expected
 from infer_opt.calibrate.feeding import Feeding, feeding, input_specs
+from infer_opt.calibrate.fitting import check_metric
 from infer_opt.calibrate.judging import ORIGINAL, Candidate, Contest, judge
-from infer_opt.calibrate.metrics import METRICS
+from infer_opt.calibrate.metrics import AUTO, METRICS
 from infer_opt.calibrate.original import Original
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.progress import Progress, Silent, Stages
-from infer_opt.calibrate.verifying import verifying
+from infer_opt.calibrate.verifying import Verifying, verifying
 from infer_opt.compile.bench import Bench
 from infer_opt.compile.doubts import cut_short, stand_ins, unverified_branches
 from infer_opt.compile.known import known_latencies, means_of
@@ -28,6 +30,8 @@ from infer_opt.report import Report, write_latencies, write_manifest, write_page
 from infer_opt.report.publish import check_out, publish, staging
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from infer_opt.calibrate.target import Target
 
 __all__ = ["compile_model"]
@@ -50,6 +54,9 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     latencies = known_latencies(request)
     samples = feeding(source, request.calib, request.preprocess, request.seed, request.augment)
     original = _open_original(request, source, samples)
+    judged_on = verifying(samples, input_specs(source), request.seed)
+    state = ir.recurrent_state(source)
+    _check_metric(request, original, judged_on, state)
     evaluation = _evaluation(request, original)
     unmeasured = "nothing was run here" if original.runner is None else target.timed_here()
     model, steps = run_passes(request, order, source, samples, original, stages)
@@ -63,12 +70,12 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
         candidates.append(Candidate(replace(float_plan(target.regions(source)), name=ORIGINAL), source))
     contest = Contest(
         original.runner,
-        verifying(samples, input_specs(source), request.seed),
+        judged_on,
         ir.output_parts(source),
-        ir.recurrent_state(source),
+        state,
         None if order.named else request.budget,
         timed=0 if unmeasured is not None else _TIMED_BRANCHES if ir.branches(source) else 1,
-        kinds=METRICS[request.metric],
+        metric=METRICS[request.metric],
         evaluation=evaluation,
         latencies=latencies,
         deadline=deadline,
@@ -127,6 +134,14 @@ def _open_original(request: Request, source: ir.Model, samples: Feeding) -> Orig
     if used:
         return Original(None, f"nothing was verified: no kernel of {', '.join(sorted(used))} here (--allow-op)")
     return Original.open(request.file, request.title, source, samples, request.thread_count)
+
+
+def _check_metric(request: Request, original: Original, judged_on: Verifying | None, state: Mapping[str, str]) -> None:
+    """One that was named and fits nothing is an error, and no quiet SQNR."""
+    if request.metric == AUTO or original.runner is None or judged_on is None:
+        return
+    expected = Expected(original.runner, state)
+    check_metric(request.metric, METRICS[request.metric], expected, judged_on.samples)
 
 
 def _evaluation(request: Request, original: Original) -> Evaluation | None:

@@ -46,7 +46,7 @@ from infer_opt.ir.files import file_sha256, files_sha256, source_files, source_s
 from infer_opt.ir.fingerprint import fingerprint
 from infer_opt.ir.half_ports import HalfPorts, half_ports
 from infer_opt.ir.inference import infer_shapes, shapes_known
-from infer_opt.ir.input_shapes import InputShape, fix_input_shapes, value_sizes
+from infer_opt.ir.input_shapes import InputShape, at_shapes, fix_input_shapes, value_sizes
 from infer_opt.ir.interface import Interface, Parts, Port, interface, output_parts
 from infer_opt.ir.legality import IllegalModelError, check_legal
 from infer_opt.ir.liveness import Peak, activation_peak
@@ -102,6 +102,7 @@ __all__ = [
     "add_initializer",
     "all_graphs",
     "array",
+    "at_shapes",
     "attribute",
     "branches",
     "check_legal",

@@ -16,7 +16,7 @@ from infer_opt.ir.shapes import dims, elements
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["InputShape", "fix_input_shapes", "value_sizes"]
+__all__ = ["InputShape", "at_shapes", "fix_input_shapes", "value_sizes"]
 
 _DIMENSION = re.compile(r"(\d+)(?:\.\.(\d+))?")
 
@@ -72,14 +72,20 @@ def fix_input_shapes(model: ir.Model, shapes: Sequence[InputShape]) -> None:
         infer_shapes(model, outputs=True)
 
 
-def value_sizes(model: ir.Model, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """Elements of each value, those of subgraphs too, where inputs have these shapes, as far as inference tells."""
+def at_shapes(model: ir.Model, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
+    """A copy whose inputs have these shapes, with all that follows from them; it shares the weights."""
     copy = clone(model)
     inputs = {str(value.name) for value in copy.graph.inputs}
     fixed = [
         InputShape(name, tuple((size, size) for size in shape)) for name, shape in shapes.items() if name in inputs
     ]
     fix_input_shapes(copy, fixed)
+    return copy
+
+
+def value_sizes(model: ir.Model, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """Elements of each value, those of subgraphs too, where inputs have these shapes, as far as inference tells."""
+    copy = at_shapes(model, shapes)
     made = [value for graph in all_graphs(copy) for node in graph for value in node.outputs]
     sizes = {str(value.name): elements(value) for value in (*copy.graph.inputs, *made)}
     return {name: size for name, size in sizes.items() if size is not None}

@@ -12,7 +12,7 @@ from infer_opt import ir, targets
 from infer_opt.calibrate.budget import Budget
 from infer_opt.calibrate.exploring import Explorer
 from infer_opt.calibrate.lifting import Lifting, lifted
-from infer_opt.calibrate.metrics import auto_kinds
+from infer_opt.calibrate.metrics import TOLD
 from infer_opt.calibrate.metrics.numbers import COLLAPSE_DB
 from infer_opt.calibrate.plan import Plan
 from infer_opt.calibrate.planner import integer_plan, watched_values
@@ -51,7 +51,7 @@ def lift(
     plan = integer_plan(model, regions, sketches, MinMax())
     trial, proof = Trial.of_samples(model, samples, 1), Trial.of_samples(model, heavy(6, outlier), 1)
     explorer = Explorer(TARGET, model, samples, trial, None, Stages(Silent()))
-    return (model, trial, *lifted(explorer, plan, Lifting(budget, auto_kinds, finished, proof)))
+    return (model, trial, *lifted(explorer, plan, Lifting(budget, TOLD, finished, proof)))
 
 
 def test_what_makes_it_collapse_is_lifted_alone(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from infer_opt import ir
 from infer_opt.calibrate.budget import Budget
 from infer_opt.calibrate.expected import Expected
-from infer_opt.calibrate.metrics import EXACT_DB, OutputError
+from infer_opt.calibrate.metrics import EXACT_DB, METRICS, OutputError
 from infer_opt.calibrate.runner import RunError, Runner
 from infer_opt.calibrate.verification import compare
 from infer_opt.errors import InputError
@@ -201,3 +201,17 @@ def test_a_state_that_is_broken_is_told() -> None:
     found = later(1, np.nan)
     assert found[0].elements == 9
     assert Budget().refuses(found) == "output `cn` has NaN or Inf in other places than the original"
+
+
+def test_detections_are_judged_on_boxes_and_scores_together(tmp_path: Path) -> None:
+    """A Concat of both would be judged part by part otherwise, and boxes alone are no detections."""
+    text = "net (float[N,4,9] boxes, float[N,2,9] scores) => (float[N,6,9] y) { y = Concat<axis=1>(boxes, scores) }"
+    network = Network(text)
+    boxes, scores = np.full((1, 4, 9), 8, np.float32), np.zeros((1, 2, 9), np.float32)
+    boxes[0, 0], scores[0, 0, :3] = np.arange(9) * 20, 0.9
+    parts = ir.output_parts(network.load(tmp_path))
+    assert parts
+    [y] = compared(network, network, [{"boxes": boxes, "scores": scores}], parts=parts, metric=METRICS["detection"])
+    assert (y.kind.name, y.drop, y.kind.words()) == ("detections", 0.0, "F1 1.000 of 3 detections")
+    kinds = compared(network, network, [{"boxes": boxes, "scores": scores}], parts=parts, metric=METRICS["sqnr"])
+    assert [error.name for error in kinds] == ["y", "y[0:4]", "y[4:6]"]

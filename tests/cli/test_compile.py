@@ -25,6 +25,7 @@ def test_the_artifact_is_whole_and_right(infer_opt: Callable, fits: Callable, ki
     assert (ran.code, ran.out) == (0, f"{MADE}\n")
     folder = Path(MADE)
     assert sorted(file.name for file in folder.iterdir()) == [
+        "latency.json",
         "manifest.json",
         "model.onnx",
         "report.html",

@@ -55,7 +55,7 @@ def test_help_is_an_answer_and_a_bare_command_is_usage(infer_opt: Callable) -> N
         (("frobnicate",), ["error: no such command `frobnicate`", "hint: see `infer-opt --help`"]),
         (
             ("compile", "m.onnx", "--target", "t4", "--max-dorp", "1"),
-            ["error: no such option: `--max-dorp`", "hint: did you mean `--max-drop`?"],
+            ["error: no such option: `--max-dorp`", "hint: did you mean `--max-drop` or `--max-memory`?"],
         ),
         (
             ("compile", "m.onnx"),

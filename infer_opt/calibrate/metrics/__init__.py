@@ -7,7 +7,7 @@ directions), sees which the original's output is, and judges by that one; what i
 from infer_opt.calibrate.metrics.class_scores import ClassScores
 from infer_opt.calibrate.metrics.directions import Directions
 from infer_opt.calibrate.metrics.kind import Kind
-from infer_opt.calibrate.metrics.named import AUTO, METRICS, Kinds, auto_kinds
+from infer_opt.calibrate.metrics.named import AUTO, METRICS, NOISE, TOLD, Metric
 from infer_opt.calibrate.metrics.numbers import Numbers
 from infer_opt.calibrate.metrics.output_error import OutputError
 from infer_opt.calibrate.metrics.powers import EXACT_DB, sqnr_db
@@ -17,13 +17,14 @@ __all__ = [
     "AUTO",
     "EXACT_DB",
     "METRICS",
+    "NOISE",
+    "TOLD",
     "ClassScores",
     "Directions",
     "Kind",
-    "Kinds",
+    "Metric",
     "Numbers",
     "OutputError",
     "Shares",
-    "auto_kinds",
     "sqnr_db",
 ]

@@ -22,6 +22,7 @@ _LEAST_DB = 10.0  # below this they are noise, whatever their largest class says
 
 _SMALLEST = 1e-12  # of a probability: a class that got none would make the divergence infinite
 _FEWEST_LOGITS = 10
+_SMALLEST_VOCABULARY = 8192  # wider than any hidden state, and no wider than those of language models
 _LEAST_PEAK = 0.2  # the mean over all samples: a classifier may be unsure of one
 _WIDEST_LOGITS = 88.0  # exp(-88) is next to 0 in float32: a row that spreads further has no softmax worth the name
 
@@ -35,7 +36,7 @@ class ClassScores:
     probabilities can be trusted; that two of three hundred rows were near a tie says nothing of a candidate.
 
     Rows are probabilities, [n, classes], [n, positions, classes] or [n, classes, height, width], or logits,
-    [n, classes].
+    [n, classes] or [n, positions, words of a vocabulary].
 
     Args:
         rows, agreeing: all, and those whose largest entry is the original's.
@@ -161,7 +162,7 @@ def _class_rows(scores: Array, like: Array | None = None) -> Array | None:
     if reference.shape[axis] < 2:
         return None
     rows = _as_rows(reference, axis)
-    if not _are_probabilities(rows) and (reference.ndim != 2 or not _may_be_logits(rows)):
+    if not _are_probabilities(rows) and not _may_be_logits(rows, reference.ndim):
         return None
     return rows if like is None else _as_rows(scores, axis)
 
@@ -170,7 +171,11 @@ def _as_rows(scores: Array, axis: int) -> Array:
     return np.moveaxis(scores, axis, -1).reshape(-1, scores.shape[axis])
 
 
-def _may_be_logits(rows: Array) -> bool:
-    """Many a row, of both signs, not too far from each other."""
+def _may_be_logits(rows: Array, rank: int) -> bool:
+    """Many a row, of both signs, not too far from each other; of a vocabulary, [n, positions, words], of any sign."""
     low, high = rows.min(axis=-1), rows.max(axis=-1)
-    return rows.shape[1] >= _FEWEST_LOGITS and bool(((low < 0) & (high > 0) & (high - low < _WIDEST_LOGITS)).all())
+    if not (high - low < _WIDEST_LOGITS).all():
+        return False
+    if rank == 3:
+        return bool(rows.shape[1] >= _SMALLEST_VOCABULARY)
+    return rank == 2 and rows.shape[1] >= _FEWEST_LOGITS and bool(((low < 0) & (high > 0)).all())

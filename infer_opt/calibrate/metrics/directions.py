@@ -14,7 +14,8 @@ from infer_opt.calibrate.metrics.softmax import divergence, log_softmax
 __all__ = ["Directions"]
 
 _LEAST_COSINE = 0.99
-_LEAST_OF_ONE = 0.95
+_TURNED = 0.95  # the cosine of a vector that points elsewhere
+_MOST_TURNED = 0.01  # of all vectors
 _LARGEST_DIVERGENCE = 0.02  # nats
 _DIGITS = 6  # of a drop: float32 in another order moves the next
 _COLLAPSE_COSINE = 0.9
@@ -32,7 +33,7 @@ class Directions:
     Args:
         shortest: entries that a vector has at least; 1 takes every row for a vector, also one of one sign.
         rows, cosines: number of vectors, and sum of their cosines.
-        least: the smallest cosine.
+        turned: vectors with a cosine under 0.95.
         divergence: sum over rows of the Kullback-Leibler divergence of their softmax, in nats.
     """
 
@@ -41,7 +42,7 @@ class Directions:
     shortest: int = _FEWEST_ENTRIES
     rows: int = 0
     cosines: float = 0.0
-    least: float = 1.0
+    turned: int = 0
     divergence: float = 0.0
     _others: bool = field(default=False, repr=False)
 
@@ -85,15 +86,16 @@ class Directions:
         cosines = (rows * found).sum(axis=-1) / np.maximum(lengths, _TINY)
         self.rows += len(rows)
         self.cosines += float(cosines.sum())
-        self.least = min(self.least, float(cosines.min()))
+        self.turned += int((cosines < _TURNED).sum())
         self.divergence += divergence(log_softmax(rows), log_softmax(found))
 
     def refusal(self, name: str) -> str | None:
-        """By the mean, by the weakest, and as logits."""
+        """By the mean, by those that turned, and as logits."""
         if self.cosine < _LEAST_COSINE:
             return f"vectors of `{name}` keep a cosine of {self.cosine:.3f}, under {_LEAST_COSINE}"
-        if self.least < _LEAST_OF_ONE:
-            return f"a vector of `{name}` keeps a cosine of {self.least:.3f}, under {_LEAST_OF_ONE}"
+        turned = self.turned / max(self.rows, 1)
+        if turned > _MOST_TURNED:
+            return f"{turned:.1%} of the vectors of `{name}` keep a cosine under {_TURNED}, over {_MOST_TURNED:.0%}"
         mean = self.divergence / max(self.rows, 1)
         if mean > _LARGEST_DIVERGENCE:
             return f"the softmax of `{name}` diverges by {mean:.3f} nats, over {_LARGEST_DIVERGENCE}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from infer_opt.calibrate.metrics.class_scores import ClassScores
@@ -13,29 +14,50 @@ from infer_opt.calibrate.metrics.sequences import Sequences
 from infer_opt.calibrate.metrics.shares import Shares
 from infer_opt.calibrate.metrics.top_classes import TopClasses
 
-__all__ = ["AUTO", "METRICS", "Kinds", "auto_kinds"]
-
-Kinds = Callable[[], tuple[Kind, ...]]
+__all__ = ["AUTO", "METRICS", "NOISE", "TOLD", "Metric"]
 
 AUTO = "auto"
 
 
-def auto_kinds() -> tuple[Kind, ...]:
-    """The kinds that are told by the original's output, the first that fits before the others."""
-    return (ClassScores(), Shares(), Directions())
+@dataclass(frozen=True)
+class Metric:
+    """How outputs are compared.
+
+    Args:
+        makers: of the kinds that an output may be, beside numbers; the first that fits it judges it.
+        whole: whether an output that joins several things is judged as it is, where its parts are otherwise: boxes say
+            nothing without the scores beside them.
+        takes: the outputs that it speaks of, in words.
+    """
+
+    makers: tuple[Callable[[], Kind], ...]
+    whole: bool
+    takes: str
+
+    def kinds(self) -> tuple[Kind, ...]:
+        """New accumulators for one output."""
+        return tuple(make() for make in self.makers)
 
 
-def _only(kind: Callable[[], Kind]) -> tuple[Kind, ...]:
-    return (kind(),)
+TOLD = Metric((ClassScores, Shares, Directions), whole=False, takes="every output")
+"""Tells the kind by the numbers."""
 
+NOISE = Metric((), whole=False, takes="every float output")
+"""Knows nothing but numbers."""
 
-METRICS: dict[str, Kinds] = {
-    AUTO: auto_kinds,
-    "sqnr": tuple,
-    "cosine": partial(_only, partial(Directions, shortest=1)),
-    "top1": partial(_only, TopClasses),
-    "top5": partial(_only, partial(TopClasses, 5)),
-    "detection": partial(_only, Detections),
-    "ctc": partial(_only, Sequences),
+METRICS: dict[str, Metric] = {
+    AUTO: TOLD,
+    "sqnr": NOISE,
+    "cosine": Metric((partial(Directions, shortest=1),), whole=True, takes="every float output of rank 1 or more"),
+    "top1": Metric((TopClasses,), whole=True, takes="[..., classes] or [n, classes, height, width], 2 classes or more"),
+    "top5": Metric(
+        (partial(TopClasses, 5),), whole=True, takes="[..., classes] or [n, classes, height, width], 6 classes or more"
+    ),
+    "detection": Metric(
+        (Detections,),
+        whole=True,
+        takes="[n, 4 + classes, places] or [n, places, 4 + classes] in which the original finds something",
+    ),
+    "ctc": Metric((Sequences,), whole=True, takes="[n, positions, symbols], 2 symbols or more"),
 }
-"""Kinds by name: an output that none of them fits is judged by its noise."""
+"""By name: an output that no kind fits is judged by its noise."""

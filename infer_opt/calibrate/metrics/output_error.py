@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from infer_opt.calibrate.metrics.kind import Kind
-from infer_opt.calibrate.metrics.named import auto_kinds
+from infer_opt.calibrate.metrics.named import TOLD
 from infer_opt.calibrate.metrics.numbers import Numbers
 from infer_opt.calibrate.metrics.powers import EXACT_DB, too_noisy
 
@@ -39,7 +39,7 @@ class OutputError:
     misplaced: bool = False
     """Whether NaN or Inf are in other places than in the original's."""
     floats: bool = True
-    kinds: tuple[Kind, ...] = field(default_factory=auto_kinds)
+    kinds: tuple[Kind, ...] = field(default_factory=TOLD.kinds)
     numbers: Numbers = field(default_factory=Numbers)
 
     def add(self, reference: Array, got: Array) -> None:

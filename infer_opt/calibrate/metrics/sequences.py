@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import ClassVar
-
-import numpy as np
 
 from infer_opt.calibrate.metrics.kind import Array
 
@@ -18,31 +15,49 @@ _COLLAPSE = 0.5
 
 
 @dataclass
+class _Reading:
+    """What is read where one symbol is the blank."""
+
+    blank: int
+    blanks: int = 0
+    symbols: int = 0
+    edits: int = 0
+
+    def add(self, wanted: list[int], found: list[int]) -> None:
+        """One row's symbols, position by position."""
+        self.blanks += wanted.count(self.blank)
+        text = _read(wanted, self.blank)
+        self.symbols += len(text)
+        self.edits += edit_distance(text, _read(found, self.blank))
+
+
+@dataclass
 class Sequences:
     """Edit distance between what the candidate reads and what the original reads, by symbols of the original.
 
-    Outputs are [n, positions, symbols]. The blank is the symbol that the original gives most often: exporters put it
-    first or last, and text has more gaps than letters.
+    Outputs are [n, positions, symbols]. The blank is the first symbol or the last, wherever exporters put it: the one
+    that the original gives more often, since text has more gaps than any letter. Both readings are counted until that
+    is known, which takes no memory that grows with the samples.
     """
 
     name: ClassVar[str] = "sequences"
 
     unfit: bool = False
     least_db: float | None = None
-    _rows: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    _readings: tuple[_Reading, ...] = ()
 
     @property
     def fits(self) -> bool:
         """Whether there are positions and symbols."""
-        return bool(self._rows) and not self.unfit
+        return bool(self._readings) and not self.unfit
 
     @property
     def drop(self) -> float | None:
-        """Edits for each symbol of the original; 1 at most, and None where it reads nothing at all."""
-        blank = self._blank()
-        texts = [(_read(wanted, blank), _read(got, blank)) for wanted, got in self._rows]
-        symbols = sum(len(wanted) for wanted, _ in texts)
-        return min(1.0, sum(edit_distance(*pair) for pair in texts) / symbols) if symbols else None
+        """Edits for each symbol of the original; 1 at most, and None where neither reads anything."""
+        if not self._readings:
+            return None
+        reading = max(self._readings, key=lambda each: each.blanks)
+        return min(1.0, reading.edits / max(reading.symbols, 1)) if reading.symbols or reading.edits else None
 
     @property
     def error(self) -> float:
@@ -55,12 +70,19 @@ class Sequences:
         return self.refusal("") is not None
 
     def add(self, reference: Array, got: Array) -> None:
-        """One sample's symbols; only the largest of each position is kept."""
-        if reference.ndim != 3 or reference.shape[-1] < 2:
+        """One sample's symbols."""
+        if self.unfit or reference.ndim != 3 or reference.shape[-1] < 2:
             self.unfit = self.unfit or reference.size > 0
             return
-        wanted, found = (array.argmax(-1).astype(np.int32) for array in (reference, got))
-        self._rows += zip(wanted, found, strict=True)
+        last = reference.shape[-1] - 1
+        self._readings = self._readings or (_Reading(0), _Reading(last))
+        if self._readings[-1].blank != last:  # another alphabet from sample to sample
+            self.unfit = True
+            return
+        wanted, found = (array.argmax(-1).tolist() for array in (reference, got))
+        for reading in self._readings:
+            for rows in zip(wanted, found, strict=True):
+                reading.add(*rows)
 
     def refusal(self, name: str) -> str | None:
         """By the drop."""
@@ -78,15 +100,9 @@ class Sequences:
         """The drop."""
         return f"{self.drop or 0.0:.1%} of its symbols differ"
 
-    def _blank(self) -> int:
-        counts: Counter[int] = Counter()
-        for wanted, _ in self._rows:
-            counts.update(wanted.tolist())
-        return counts.most_common(1)[0][0] if counts else 0
 
-
-def _read(symbols: np.ndarray, blank: int) -> list[int]:
-    return [symbol for symbol, _ in groupby(symbols.tolist()) if symbol != blank]
+def _read(symbols: list[int], blank: int) -> list[int]:
+    return [symbol for symbol, _ in groupby(symbols) if symbol != blank]
 
 
 def edit_distance(one: list[int], other: list[int]) -> int:

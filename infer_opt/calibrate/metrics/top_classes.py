@@ -57,10 +57,12 @@ class TopClasses:
             self.unfit = self.unfit or reference.size > 0
             return
         best = np.expand_dims(reference.argmax(axis), axis)
-        # What is above the score of the original's top class is ahead of it; NaN is ahead of everything.
-        above = ~(got <= np.take_along_axis(got, best, axis))
+        own = np.take_along_axis(got, best, axis)
+        places = np.arange(got.shape[axis]).reshape([-1 if each == axis else 1 for each in range(got.ndim)])
+        # Of equal scores the first wins, as by argmax: scores that are all the same keep nothing. NaN beats everything.
+        before = ~(got <= own) | ((got == own) & (places < best))
         self.rows += best.size
-        self.kept += int((above.sum(axis) < self.ahead).sum())
+        self.kept += int((before.sum(axis) < self.ahead).sum())
 
     def refusal(self, name: str) -> str | None:
         """By the share."""

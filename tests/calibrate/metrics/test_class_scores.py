@@ -230,3 +230,16 @@ def test_other_shapes_are_no_class_scores(shape: tuple[int, ...]) -> None:
 def test_the_drop_is_exact(rows: int, agreeing: int, drop: float) -> None:
     """1 - 99 / 100 is more than 0.01 in floating point, and would miss a limit of 0.01."""
     assert classes(agreeing, rows).drop == drop
+
+
+@pytest.mark.parametrize(("words", "fits"), [(8192, True), (8191, False)])
+def test_the_logits_of_a_vocabulary_are_class_scores(words: int, *, fits: bool) -> None:
+    """Of each position, whatever their sign; a narrower output may be a hidden state."""
+    reference = np.full((1, 3, words), -20.0, np.float32)
+    reference[0, :, 5] = -2.0
+    found = scores_of(reference, reference)
+    assert (found.fits, found.rows) == (fits, 3 if fits else 0)
+    moved = reference.copy()
+    moved[0, 1, 7] = -1.0
+    again = scores_of(reference, moved)
+    assert again.agreeing == (2 if fits else 0)
