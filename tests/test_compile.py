@@ -226,7 +226,7 @@ def test_what_only_ranges_at_run_time_can_lower_is_tried(work: Work) -> None:
 def test_the_folder_holds_model_manifest_and_report(work: Work) -> None:
     """Nothing else, there or beside it; both texts follow their published schemas."""
     report = work.compile()
-    files = ["manifest.json", "model.onnx", "report.html", "report.json"]
+    files = ["latency.json", "manifest.json", "model.onnx", "report.html", "report.json"]
     assert sorted(path.name for path in work.out.iterdir()) == files
     assert sorted(path.name for path in work.folder.iterdir()) == ["calib.npz", "net.onnx", "out"]
     for name in ("manifest", "report"):
@@ -1029,7 +1029,7 @@ def test_external_weights_are_taken_into_the_artifact(work: Work) -> None:
     model = NETWORK.proto()
     onnx.save(model, work.model, save_as_external_data=True, location="net.weights", size_threshold=0)
     report = work.compile(precision="fp32")
-    files = ["manifest.json", "model.onnx", "report.html", "report.json"]
+    files = ["latency.json", "manifest.json", "model.onnx", "report.html", "report.json"]
     assert sorted(path.name for path in work.out.iterdir()) == files
     assert read_manifest(work.out)["source"] == {"path": "net.onnx", "sha256": ir.source_sha256(work.model)}
     weights = work.folder / "net.weights"

@@ -190,3 +190,10 @@ def test_the_schemas_know_every_kind(name: str) -> None:
     assert listed
     for known in listed:
         assert set(known) == {*kinds, numbers.Numbers.name, "integers"}
+
+
+def test_the_table_of_metrics_is_that_of_the_code() -> None:
+    """Every name of `--metric`, and the outputs that it takes."""
+    [table] = re.findall(r"<!-- metrics -->\n(.*?)<!-- /metrics -->", text_of("docs/cli.md"), re.DOTALL)
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+    assert {row[0].strip("`"): row[1] for row in rows} == {name: metric.takes for name, metric in METRICS.items()}

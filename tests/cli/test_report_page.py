@@ -138,6 +138,7 @@ def test_without_the_extra_only_the_page_is_missing(
     assert ran.code == 0
     assert "not written: report.html needs jinja2: pip install 'infer-opt[report]'" in ran.err
     assert sorted(file.name for file in (tmp_path / "made").iterdir()) == [
+        "latency.json",
         "manifest.json",
         "model.onnx",
         "report.json",
