@@ -71,14 +71,14 @@ class _UserCodeError(InputError):
     """What code of the user's raised, with its place: it is not named a second time by code that called that code."""
 
 
-def pass_on_no_memory(error: Exception) -> None:
+def pass_on_no_memory(error: Exception, message: str) -> None:
     """Where a library says in an exception of its own that it got no memory: neither model nor data is at fault.
 
     Raises:
-        MemoryError: `error` says so.
+        MemoryError: `error` says so; with the message.
     """
     if _NO_MEMORY.search(str(error)):
-        raise MemoryError(str(error)) from error
+        raise MemoryError(message) from error
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -108,8 +108,8 @@ class Runner:
         try:
             self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except _FAULTS as error:
-            pass_on_no_memory(error)
             reason = _reason(error)
+            pass_on_no_memory(error, f"{what}: {reason}")
             raise RunError(
                 f"onnxruntime cannot load {what}: {reason}",
                 "run it on the device, or name a reference of the operator (--plugin)"
@@ -159,7 +159,7 @@ class Runner:
         try:
             results = self._session.run(None, dict(feed))
         except _FAULTS as error:
-            pass_on_no_memory(error)
+            pass_on_no_memory(error, f"{self.what} on {sample}: {_reason(error)}")
             raise RunError(
                 f"{self.what} fails on {sample}: {self._reason_in_its_names(feed, error)}",
                 "check the model's shapes, and the sample's, against each other",

@@ -53,6 +53,8 @@ def select(
         the fastest choice, in the order of the graph; at most one alternative of each group.
     """
     ways = [noise.alternative for noise in sensitivity.noises]
+    if not ways:  # the time was over before any was measured, and the solver takes no empty problem
+        return ()
     place = {way: index for index, way in enumerate(ways)}
     costs = np.array([-gains[way] for way in ways] + [each.seconds for each in boundaries for _ in range(2)])
     constraints = [_one_way(place, len(costs))]

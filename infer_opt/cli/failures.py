@@ -57,8 +57,10 @@ def from_typer(error: typer.TyperException, command: str) -> UsageError:
 def from_environment(error: Exception) -> InputError | None:
     """The error for what the machine, not infer-opt, is at fault for; None for anything else."""
     if isinstance(error, MemoryError):
+        said = " ".join(str(error).split())
         return InputError(
-            "out of memory", "allow more (--max-memory) or use a machine with more, fewer samples, or fewer threads"
+            f"out of memory: {said}" if said else "out of memory",
+            "allow more (--max-memory) or use a machine with more, fewer samples, or fewer threads",
         )
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("infer_opt"):
         return InputError(f"the package `{error.name}` is missing", "install it, or all of infer-opt again")

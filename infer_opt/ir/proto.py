@@ -31,7 +31,7 @@ def parse(path: Path) -> onnx.ModelProto:
     try:
         proto.ParseFromString(path.read_bytes())
     except DecodeError as error:
-        pass_on_no_memory(error)
+        pass_on_no_memory(error, f"`{path}` does not fit")
         raise InputError(
             f"`{path}` is not an ONNX model, or is truncated", "check that the export or the copy finished"
         ) from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,46 @@ def test_the_folder_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "infer-opt"
+    monkeypatch.setenv("INFER_OPT_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the specification has it ignored
+    assert cache_folder() == tmp_path / ".cache" / "infer-opt"
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container with a user that nobody made."""
+
+    def homeless() -> Path:
+        raise RuntimeError
+
+    monkeypatch.delenv("INFER_OPT_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert cache_folder() is None
+
+
+def test_several_runs_keep_one_journal(tmp_path: Path) -> None:
+    """Lines longer than any buffer, from three processes at once: all are there, and whole."""
+    code = (
+        "import sys; from pathlib import Path; from infer_opt.calibrate.journal import Journal\n"
+        "kept = Journal(Path(sys.argv[1]), 'aa')\n"
+        "result = {'powers': dict.fromkeys(map(str, range(2000)), 0.1)}\n"
+        "for index in range(50): kept.add(f'{sys.argv[2]} {index}', result)"
+    )
+    runs = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "abc"]
+    assert [run.wait() for run in runs] == [0, 0, 0]
+    kept = Journal(tmp_path, "aa")
+    expected = {"powers": dict.fromkeys(map(str, range(2000)), 0.1)}
+    assert all(kept.get(f"{name} {index}") == expected for name in "abc" for index in range(50))
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="nothing is closed to the superuser")
+def test_a_folder_that_is_closed_is_no_error(tmp_path: Path) -> None:
+    """Neither to read nor to write."""
+    Journal(tmp_path / "closed", "aa").add("one", {"power": 1.0})
+    (tmp_path / "closed").chmod(0)
+    kept = Journal(tmp_path / "closed", "aa")
+    assert kept.get("one") is None
+    kept.add("one", {"power": 2.0})
+    assert kept.get("one") == {"power": 2.0}
+    (tmp_path / "closed").chmod(0o700)
+    assert Journal(tmp_path / "closed", "aa").get("one") == {"power": 1.0}

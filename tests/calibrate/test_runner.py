@@ -123,3 +123,11 @@ def test_the_session_runs_on_the_cpu_alone(tmp_path: Path) -> None:
     runner = Runner(ADD.save(tmp_path), "the model")
     assert runner._session.get_providers() == session_of(tmp_path / "model.onnx", None).get_providers()
     assert runner._session.get_providers() == ["CPUExecutionProvider"]
+
+
+def test_memory_that_runs_out_is_no_fault_of_the_model() -> None:
+    """An error of the model would leave a candidate out, and another would win on a smaller machine."""
+    model = Network("net (int64[3] x) => (float[] y) { [vast] y = ConstantOfShape(x) }").proto()
+    runner = Runner(model.SerializeToString(), "the model")
+    with pytest.raises(MemoryError, match=r"^the model on sample 7: .*memory"):
+        runner.run({"x": np.array([1 << 20, 1 << 20, 1 << 10])}, "sample 7")

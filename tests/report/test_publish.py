@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -209,3 +211,35 @@ def test_a_parent_that_cannot_be_made_is_an_input_error(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("", encoding="utf-8")
     with pytest.raises(InputError, match="cannot be written to"), staging(tmp_path / "taken" / "out"):
         pytest.fail("staged in a file")
+
+
+def test_what_a_killed_run_left_goes_with_the_next(tmp_path: Path) -> None:
+    """The folder that a run holds stays, of this output and of others; so does what somebody else named alike."""
+    out = tmp_path / "out"
+    mine = [tmp_path / ".out-settings", tmp_path / ".out", tmp_path / ".outer.infer-opt-abcdefgh"]
+    for folder in mine:
+        filled(folder, "mine")
+    filled(tmp_path / ".out.infer-opt-abcdefgh", "half")
+    (tmp_path / ".out.infer-opt-a-link").symlink_to(mine[0])
+    with staging(out) as running, staging(out) as folder:
+        assert set(tmp_path.iterdir()) == {*mine, running, folder, tmp_path / ".out.infer-opt-a-link"}
+        publish(filled(folder / "int8", "new"), out)
+    assert content_of(out) == "new"
+    assert [content_of(folder) for folder in mine] == ["mine"] * 3
+
+
+def test_a_run_that_is_killed_lets_go(tmp_path: Path) -> None:
+    """By SIGKILL, in the middle of its work, in another process."""
+    code = "import sys; from pathlib import Path; from infer_opt.report.publish import staging\n"
+    code += "with staging(Path(sys.argv[1])) as folder: (folder / 'half').touch(); print(folder, flush=True); input()"
+    command = [sys.executable, "-c", code, str(tmp_path / "out")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        left = Path(run.stdout.readline().strip())
+        with staging(tmp_path / "out"):
+            assert (left / "half").exists()
+        run.kill()
+    assert (left / "half").exists()
+    with staging(tmp_path / "out"):
+        assert not left.exists()
+    assert list(tmp_path.iterdir()) == []
