@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Expected"]
 
-_MOST_BYTES = 64 << 20  # of outputs that are kept; beyond that the original runs again
+_MOST_BYTES = 32 << 20  # of outputs that are kept; beyond that the original runs again
 
 
 class Expected:

@@ -33,7 +33,7 @@ __all__ = ["Noise", "Sensitivity", "Trial", "measure"]
 
 _MOST_SAMPLES = 48
 _FEWEST_SAMPLES = 8
-_MOST_BYTES = 128 << 20  # of feeds and outputs, which are kept: a candidate is run on them, and then the next one
+_MOST_BYTES = 64 << 20  # of feeds and outputs, which are kept: a candidate is run on them, and then the next one
 
 
 @dataclass(frozen=True)
