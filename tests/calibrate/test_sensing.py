@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from infer_opt import ir, targets
+from infer_opt.calibrate.deadline import Deadline
 from infer_opt.calibrate.progress import Silent, Stages
 from infer_opt.calibrate.sensing import Means, Sensed, sense_plans
 from infer_opt.calibrate.sensitivity import Trial
@@ -47,10 +48,13 @@ class Sensing:
 
         monkeypatch.setattr(Trial, "errors", counted)
 
-    def run(self, setting: str = "", trial: Trial | None = None) -> tuple[int, Sensed]:
+    def run(
+        self, setting: str = "", trial: Trial | None = None, deadline: Deadline | None = None
+    ) -> tuple[int, Sensed]:
         """How many groups were run, and what was found."""
         self.runs = 0
-        target, means = targets.create(ARM), Means(cache=self.cache, setting=setting)
+        means = Means(cache=self.cache, setting=setting, deadline=deadline or Deadline())
+        target = targets.create(ARM)
         found = sense_plans(target, self.model, [self.plan], trial or self.trial, Stages(Silent()), means)
         return self.runs, found
 
@@ -81,6 +85,21 @@ def test_a_run_that_was_killed_goes_on(sensing: Sensing) -> None:
         sensing.run()
     sensing.killed_before = None
     assert sensing.run()[0] == 1
+
+
+def test_what_is_known_counts_when_the_time_is_over(sensing: Sensing) -> None:
+    """The report is told of what is left out, and of nothing where all was known."""
+    sensing.killed_before = 2
+    with pytest.raises(Killed):
+        sensing.run()
+    sensing.killed_before = None
+    over = Deadline(0.0)
+    runs, found = sensing.run(deadline=over)
+    assert (runs, len(found.alternatives), over.cut) == (0, 2, ["some sensitivities"])
+    sensing.run()
+    over = Deadline(0.0)
+    runs, found = sensing.run(deadline=over)
+    assert (runs, len(found.alternatives), over.cut) == (0, 3, [])
 
 
 def test_another_question_is_not_answered(sensing: Sensing) -> None:
