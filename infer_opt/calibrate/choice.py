@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from infer_opt.calibrate.evaluation import Score
     from infer_opt.calibrate.metrics import OutputError
@@ -26,7 +26,7 @@ class Judged:
 
     Args:
         errors: against the original, by output; empty where nothing was verified.
-        changed: likewise on changed samples, by what was done to them.
+        drifts: of one that was ordered: why its errors do not hold on noisy or blurred samples, or None.
         latency: measured here, or None.
         refused: why its outputs are not right enough, or None.
         failed: why it does not run, or None.
@@ -40,7 +40,7 @@ class Judged:
     latency: Latency | None
     refused: str | None
     failed: str | None = None
-    changed: Mapping[str, Sequence[OutputError]] = field(default_factory=dict)
+    drifts: str | None = None
     score: Score | None = None
 
     @property

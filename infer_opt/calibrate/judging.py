@@ -191,11 +191,13 @@ class _Court:
             evaluation = self._contest.evaluation
             score = None if evaluation is None else evaluation.score(runner)
             refused = self._refusal(built, errors, score)
-            changed: dict[str, list[OutputError]] = {}
+            drifts = None
             if refused is None and score is None and _is_lowered(built.plan):
                 changed = {name: self._errors(runner, each, advance) for name, each in samples.changed.items()}
-                refused = drift(errors, changed) if self._free(built) else None
-        return replace(judged, errors=errors, changed=changed, refused=refused, score=score)
+                drifts = drift(errors, changed)
+        if self._free(built):
+            return replace(judged, errors=errors, refused=refused or drifts, score=score)
+        return replace(judged, errors=errors, refused=refused, drifts=drifts, score=score)
 
     def _errors(self, runner: Runner, samples: SampleSet, advance: Callable[[], None]) -> list[OutputError]:
         assert self._expected is not None  # noqa: S101 - asked for by `hear`

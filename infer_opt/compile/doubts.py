@@ -9,8 +9,8 @@ from infer_opt.calibrate.hoisting import branches_taken
 
 if TYPE_CHECKING:
     from infer_opt.calibrate.deadline import Deadline
-    from infer_opt.calibrate.feeding import Feeding
     from infer_opt.calibrate.judging import Built
+    from infer_opt.compile.evidence import Evidence
 
 __all__ = ["cut_short", "stand_ins", "unverified_branches"]
 
@@ -22,12 +22,12 @@ def cut_short(deadline: Deadline) -> list[str]:
     return [f"--time-budget ended the search, without {', '.join(deadline.cut)}: the result is not reproducible"]
 
 
-def unverified_branches(winner: Built, model: ir.Model, samples: Feeding, threads: int | None) -> list[str]:
+def unverified_branches(winner: Built, model: ir.Model, evidence: Evidence) -> list[str]:
     """The branches of If that the winner runs in integers and that no held-out sample takes, in words."""
     lowered = {region.scope for region, _ in winner.plan.lowered() if region.scope is not None}
-    if not lowered or threads is None:
+    if not lowered or evidence.threads is None:
         return []
-    unseen = lowered - branches_taken(model, samples.verification(), threads)
+    unseen = lowered - branches_taken(model, evidence.samples.verification(), evidence.threads)
     return [f"no held-out sample takes `{branch}`: its INT8 was not verified" for branch in sorted(unseen)]
 
 

@@ -8,35 +8,24 @@ from typing import TYPE_CHECKING
 from infer_opt import ir, targets
 from infer_opt.calibrate.choice import choose
 from infer_opt.calibrate.deadline import Deadline
-from infer_opt.calibrate.evaluation import Evaluation
-from infer_opt.calibrate.expected import Expected
-from infer_opt.calibrate.feeding import Feeding, feeding, input_specs
-from infer_opt.calibrate.fitting import check_metric
-from infer_opt.calibrate.judging import ORIGINAL, Candidate, Contest, judge
-from infer_opt.calibrate.metrics import AUTO, METRICS
-from infer_opt.calibrate.original import Original
+from infer_opt.calibrate.judging import ORIGINAL, Candidate, judge
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.progress import Progress, Silent, Stages
-from infer_opt.calibrate.verifying import Verifying, verifying
 from infer_opt.compile.bench import Bench
 from infer_opt.compile.doubts import cut_short, stand_ins, unverified_branches
+from infer_opt.compile.evidence import gather
 from infer_opt.compile.known import known_latencies, means_of
 from infer_opt.compile.optimise import run_passes
 from infer_opt.compile.plans import Host, plans
 from infer_opt.compile.record import Compiled, manifest_of, report_of
 from infer_opt.compile.request import Order, Request
-from infer_opt.errors import InputError
 from infer_opt.report import Report, write_latencies, write_manifest, write_page, write_report
 from infer_opt.report.publish import check_out, publish, staging
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from infer_opt.calibrate.target import Target
 
 __all__ = ["compile_model"]
-
-_TIMED_BRANCHES = 8  # held-out samples whose mean time counts where samples take different ways through the model
 
 
 def compile_model(request: Request, progress: Progress | None = None) -> Report:
@@ -52,62 +41,28 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     target: Target = targets.create(request.profile)
     target.check(source, request.allowed_ops)  # before any work: what the device cannot run
     latencies = known_latencies(request)
-    samples = feeding(source, request.calib, request.preprocess, request.seed, request.augment)
-    original = _open_original(request, source, samples)
-    judged_on = verifying(samples, input_specs(source), request.seed)
-    state = ir.recurrent_state(source)
-    _check_metric(request, original, judged_on, state)
-    evaluation = _evaluation(request, original)
-    unmeasured = "nothing was run here" if original.runner is None else target.timed_here()
-    model, steps = run_passes(request, order, source, samples, original, stages)
+    evidence = gather(request, source)
+    unmeasured = "nothing was run here" if evidence.original.runner is None else target.timed_here()
+    model, steps = run_passes(request, order, source, evidence.samples, evidence.original, stages)
     unmeasured = unmeasured or stand_ins(source, model)
-    host = Host(samples, original, stages, means_of(request, latencies, deadline))
+    host = Host(evidence.samples, evidence.original, stages, means_of(request, latencies, deadline))
     planned = plans((request, order), target, model, host)
     candidates = [Candidate(plan, model) for plan in planned.plans]
     candidates += [Candidate(plan, model, searched=True) for plan in planned.searched]
     if order.free and unmeasured is None:
         # Graph passes may not pay either: the model as it came competes.
         candidates.append(Candidate(replace(float_plan(target.regions(source)), name=ORIGINAL), source))
-    contest = Contest(
-        original.runner,
-        judged_on,
-        ir.output_parts(source),
-        state,
-        None if order.named else request.budget,
-        timed=0 if unmeasured is not None else _TIMED_BRANCHES if ir.branches(source) else 1,
-        metric=METRICS[request.metric],
-        evaluation=evaluation,
-        latencies=latencies,
-        deadline=deadline,
-    )
+    contest = evidence.contest(None if order.named else request.budget, latencies, deadline, timed=unmeasured is None)
     with staging(request.out) as folder:
-        threads = None if original.runner is None else request.thread_count
-        workshop = Bench(target, folder, threads)
+        workshop = Bench(target, folder, evidence.threads)
         verdict = judge(candidates, workshop, contest, stages)
         best, why = choose(verdict.judged, unmeasured)
+        winner = next(item for item in verdict.built if item.plan.name == best.name)
         if best.latency is None:
             unmeasured = unmeasured or "it cannot be run here"
-        winner = next(item for item in verdict.built if item.plan.name == best.name)
+        doubts = [*unverified_branches(winner, model, evidence), *cut_short(deadline)]
         done = Compiled(
-            request,
-            order,
-            source,
-            steps,
-            samples,
-            contest.samples,
-            verdict,
-            planned,
-            {item.plan.name: item.plan for item in verdict.built},
-            winner,
-            why,
-            unmeasured,
-            [
-                *filter(None, [original.warning]),
-                *planned.notes,
-                *unverified_branches(winner, model, samples, threads),
-                *cut_short(deadline),
-            ],
-            stages.seconds,
+            request, order, evidence, steps, planned, verdict, winner, why, unmeasured, doubts, stages.seconds
         )
         report = report_of(done)
         write_report(report, winner.folder)
@@ -124,30 +79,3 @@ def _load(request: Request, stages: Stages) -> ir.Model:
         model = ir.load(request.file)
         ir.fix_input_shapes(model, request.shapes)
     return model
-
-
-def _open_original(request: Request, source: ir.Model, samples: Feeding) -> Original:
-    if not request.verify or samples.held_out is None:
-        return Original(None)
-    used = {ir.operator_name(node) for graph in ir.all_graphs(source) for node in graph}
-    used &= request.allowed_ops - ir.registered_references()
-    if used:
-        return Original(None, f"nothing was verified: no kernel of {', '.join(sorted(used))} here (--allow-op)")
-    return Original.open(request.file, request.title, source, samples, request.thread_count)
-
-
-def _check_metric(request: Request, original: Original, judged_on: Verifying | None, state: Mapping[str, str]) -> None:
-    """One that was named and fits nothing is an error, and no quiet SQNR."""
-    if request.metric == AUTO or original.runner is None or judged_on is None:
-        return
-    expected = Expected(original.runner, state)
-    check_metric(request.metric, METRICS[request.metric], expected, judged_on.samples)
-
-
-def _evaluation(request: Request, original: Original) -> Evaluation | None:
-    """The user's score, with the original's; before the work, since the function may be at fault."""
-    if request.evaluate is None:
-        return None
-    if original.runner is None:
-        raise InputError("--eval scores a model that runs here, and nothing is run", "leave --eval or --no-verify out")
-    return Evaluation.of(request.evaluate, original.runner)

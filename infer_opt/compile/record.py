@@ -16,14 +16,13 @@ from infer_opt.report.report import count_rules
 from infer_opt.report.versions import versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from infer_opt.calibrate.budget import Budget
     from infer_opt.calibrate.choice import Judged
-    from infer_opt.calibrate.feeding import Feeding
     from infer_opt.calibrate.judging import Built, Verdict
     from infer_opt.calibrate.plan import Plan
-    from infer_opt.calibrate.verifying import Verifying
+    from infer_opt.compile.evidence import Evidence
     from infer_opt.compile.plans import Planned
     from infer_opt.compile.request import Order, Request
     from infer_opt.passes import Step
@@ -36,34 +35,43 @@ class Compiled:
     """What a compile came to.
 
     Args:
-        source: the model as it was loaded.
-        planned: what was learnt while the candidates were planned.
-        plans: of all candidates by name.
+        evidence: what the candidates were judged by.
+        planned: what was learnt while they were planned.
         why: why the winner won.
         unmeasured: why there is no latency, or None.
-        notes: warnings besides those of samples and passes.
+        doubts: what could not be found out, in words.
         stages: measured seconds.
     """
 
     request: Request
     order: Order
-    source: ir.Model
+    evidence: Evidence
     steps: Sequence[Step]
-    samples: Feeding
-    verified_on: Verifying | None
-    verdict: Verdict
     planned: Planned
-    plans: Mapping[str, Plan]
+    verdict: Verdict
     winner: Built
     why: str
     unmeasured: str | None
-    notes: Sequence[str]
+    doubts: Sequence[str]
     stages: dict[str, float]
 
     @property
     def best(self) -> Judged:
         """The winner, with what was found out about it."""
         return next(item for item in self.verdict.judged if item.name == self.winner.plan.name)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All that a user should know, in the order of the work."""
+        found = (
+            *self.evidence.samples.warnings,
+            *undone(self.steps),
+            self.evidence.original.warning,
+            *self.planned.notes,
+            *self.doubts,
+            self.best.drifts,
+        )
+        return tuple(filter(None, found))
 
 
 def report_of(done: Compiled) -> Report:
@@ -77,7 +85,7 @@ def report_of(done: Compiled) -> Report:
         why=done.why,
         chosen=best.name,
         plan=_told(done),
-        plans=done.plans,
+        plans={item.plan.name: item.plan for item in done.verdict.built},
         sensed=done.planned.sensed,
         front=done.planned.front,
         ranges=done.planned.ranges,
@@ -92,7 +100,7 @@ def report_of(done: Compiled) -> Report:
         samples=_samples(done),
         checked=_checked(winner),
         unchecked=winner.artifact.unchecked,
-        warnings=(*done.samples.warnings, *undone(done.steps), *done.notes),
+        warnings=done.warnings,
         budget_faults=tuple(_budget_faults(request.budget, best, done.unmeasured)),
         stages=done.stages,
     )
@@ -109,11 +117,11 @@ def _told(done: Compiled) -> Plan:
 
 def _samples(done: Compiled) -> dict[str, Any]:
     """What was read for which purpose; `verification` counts the held-out samples, `also_verified` others."""
-    on, audit = done.verified_on, done.planned.audit
+    on, audit = done.evidence.judged_on, done.planned.audit
     also = 0 if on is None else len(on.samples) - on.held_out
     changed = {} if on is None else {name: len(each) for name, each in on.changed.items()}
     found = None if audit is None else audit.table()
-    return done.samples.table() | {"also_verified": also, "changed": changed, "audit": found}
+    return done.evidence.samples.table() | {"also_verified": also, "changed": changed, "audit": found}
 
 
 def _carried_out(order: Order, winner: Built) -> Pipeline:
@@ -131,12 +139,12 @@ def manifest_of(done: Compiled) -> Manifest:
         model=winner.artifact.main,
         files=winner.artifact.files,
         source={"path": request.model.name, "sha256": ir.source_sha256(request.model)},
-        calib=done.samples.provenance(),
+        calib=done.evidence.samples.provenance(),
         profile=profiles.to_table(request.profile),
         pipeline=str(_carried_out(done.order, winner)),
         versions=versions(),
         run=dict(winner.artifact.run) | {"threads": request.thread_count},
-        interface=ir.interface(done.source),
+        interface=ir.interface(done.evidence.source),
         checked=_checked(winner),
         surgery=_surgery(request),
     )

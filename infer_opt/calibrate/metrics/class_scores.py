@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from infer_opt.calibrate.metrics.kind import Array
+from infer_opt.calibrate.metrics.kind import Array, Kind
 from infer_opt.calibrate.metrics.softmax import divergence, log_softmax
 
 __all__ = ["ClassScores"]
@@ -28,7 +28,7 @@ _WIDEST_LOGITS = 88.0  # exp(-88) is next to 0 in float32: a row that spreads fu
 
 
 @dataclass
-class ClassScores:
+class ClassScores(Kind):
     """Whether the same class is ahead, what it costs where it is not, and how far the probabilities are apart.
 
     Another class ahead costs what the original finds it less likely than its own: next to nothing where two are as good
@@ -47,6 +47,7 @@ class ClassScores:
     """
 
     name: ClassVar[str] = "class scores"
+    least_db: ClassVar[float | None] = _LEAST_DB
 
     rows: int = 0
     agreeing: int = 0
@@ -55,8 +56,6 @@ class ClassScores:
     odds: float = 0.0
     peaks: float = 0.0
     _others: bool = field(default=False, repr=False)
-
-    least_db: float | None = _LEAST_DB
 
     @property
     def fits(self) -> bool:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from infer_opt.calibrate.metrics.kind import Array
+from infer_opt.calibrate.metrics.kind import Array, Kind
 
 __all__ = ["Detections", "intersection_over_union"]
 
@@ -20,7 +20,7 @@ _BOX = 4
 
 
 @dataclass
-class Detections:
+class Detections(Kind):
     """F1 of the candidate's detections against the original's, after greedy suppression of overlapping boxes.
 
     Outputs are [n, 4 + classes, places] or [n, places, 4 + classes], the longer axis being the places: boxes as centre,
@@ -34,7 +34,6 @@ class Detections:
     found: int = 0
     hits: int = 0
     unfit: bool = False
-    least_db: float | None = None
 
     @property
     def fits(self) -> bool:
@@ -46,16 +45,6 @@ class Detections:
         """What F1 lacks; None where neither finds anything."""
         both = self.wanted + self.found
         return 1.0 - 2.0 * self.hits / both if both else None
-
-    @property
-    def error(self) -> float:
-        """The drop."""
-        return self.drop or 0.0
-
-    @property
-    def matters(self) -> bool:
-        """Whether the limit says so."""
-        return self.refusal("") is not None
 
     def add(self, reference: Array, got: Array) -> None:
         """One sample's boxes and scores."""

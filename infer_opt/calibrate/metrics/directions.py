@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from infer_opt.calibrate.metrics.kind import Array
+from infer_opt.calibrate.metrics.kind import Array, Kind
 from infer_opt.calibrate.metrics.softmax import divergence, log_softmax
 
 __all__ = ["Directions"]
@@ -24,7 +24,7 @@ _TINY = 1e-30  # of a norm
 
 
 @dataclass
-class Directions:
+class Directions(Kind):
     """Cosine of each vector with the original's, and how far apart their softmax is.
 
     Vectors are [n, size] or [n, positions, size]. Whether such rows are embeddings or the logits of a language model
@@ -46,8 +46,6 @@ class Directions:
     divergence: float = 0.0
     _others: bool = field(default=False, repr=False)
 
-    least_db: float | None = None
-
     @property
     def fits(self) -> bool:
         """Long rows, each of both signs."""
@@ -67,11 +65,6 @@ class Directions:
     def error(self) -> float:
         """Length of the difference of two unit vectors at the mean cosine."""
         return math.sqrt(max(0.0, 2.0 - 2.0 * self.cosine))
-
-    @property
-    def matters(self) -> bool:
-        """Whether the limits say so."""
-        return self.refusal("") is not None
 
     def add(self, reference: Array, got: Array) -> None:
         """One sample's vectors."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from infer_opt.calibrate.metrics.kind import Array
+from infer_opt.calibrate.metrics.kind import Array, Kind
 from infer_opt.calibrate.metrics.powers import sqnr_db, too_noisy
 
 __all__ = ["Numbers"]
@@ -44,7 +44,7 @@ class _Channel:
 
 
 @dataclass
-class Numbers:
+class Numbers(Kind):
     """Noise against signal: pooled, and for the weakest index along a short axis.
 
     What an output joins (boxes and scores, left and right) stands at different indices; pooled, the larger numbers
@@ -57,19 +57,20 @@ class Numbers:
     noise: float = 0.0
     _channels: dict[int, _Channel] = field(default_factory=dict)
 
-    fits: bool = True
-    drop: float | None = None
-    least_db: float | None = None
+    @property
+    def fits(self) -> bool:
+        """Always: all else does."""
+        return True
+
+    @property
+    def drop(self) -> float | None:
+        """None: dB are no share of anything."""
+        return None
 
     @property
     def error(self) -> float:
         """Root of noise by signal."""
         return math.sqrt(self.noise / self.signal) if self.signal else math.sqrt(self.noise)
-
-    @property
-    def matters(self) -> bool:
-        """Whether the limits say so."""
-        return self.refusal("") is not None
 
     @property
     def sqnr(self) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import ClassVar
 
-from infer_opt.calibrate.metrics.kind import Array
+from infer_opt.calibrate.metrics.kind import Array, Kind
 
 __all__ = ["Sequences", "edit_distance"]
 
@@ -32,7 +32,7 @@ class _Reading:
 
 
 @dataclass
-class Sequences:
+class Sequences(Kind):
     """Edit distance between what the candidate reads and what the original reads, by symbols of the original.
 
     Outputs are [n, positions, symbols]. The blank is the first symbol or the last, wherever exporters put it: the one
@@ -43,7 +43,6 @@ class Sequences:
     name: ClassVar[str] = "sequences"
 
     unfit: bool = False
-    least_db: float | None = None
     _readings: tuple[_Reading, ...] = ()
 
     @property
@@ -58,16 +57,6 @@ class Sequences:
             return None
         reading = max(self._readings, key=lambda each: each.blanks)
         return min(1.0, reading.edits / max(reading.symbols, 1)) if reading.symbols or reading.edits else None
-
-    @property
-    def error(self) -> float:
-        """The drop."""
-        return self.drop or 0.0
-
-    @property
-    def matters(self) -> bool:
-        """Whether the limit says so."""
-        return self.refusal("") is not None
 
     def add(self, reference: Array, got: Array) -> None:
         """One sample's symbols."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from infer_opt.calibrate.metrics.kind import Array
+from infer_opt.calibrate.metrics.kind import Array, Kind
 
 __all__ = ["Shares"]
 
@@ -23,7 +23,7 @@ _ROUNDING = 1e-6  # beyond 0 or 1
 
 
 @dataclass
-class Shares:
+class Shares(Kind):
     """How much of what the original says yes to is still said yes to, and no more.
 
     The overlap is 2 sum(min(a, b)) / sum(a + b), which is F1 where all numbers are 0 or 1 (Dice's coefficient, taken
@@ -45,8 +45,6 @@ class Shares:
     elements: int = 0
     sure: int = 0
     _others: bool = field(default=False, repr=False)
-
-    least_db: float | None = None
 
     @property
     def fits(self) -> bool:
@@ -74,11 +72,6 @@ class Shares:
     def error(self) -> float:
         """What the overlap lacks."""
         return 1.0 - self.overlap
-
-    @property
-    def matters(self) -> bool:
-        """Whether the limits say so."""
-        return self.refusal("") is not None
 
     def add(self, reference: Array, got: Array) -> None:
         """One sample's numbers."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from infer_opt.calibrate.metrics.kind import Array
+from infer_opt.calibrate.metrics.kind import Array, Kind
 
 __all__ = ["TopClasses"]
 
@@ -16,7 +16,7 @@ _COLLAPSE = 0.5
 
 
 @dataclass
-class TopClasses:
+class TopClasses(Kind):
     """The share of rows in which the original's top class is among the candidate's first `ahead`.
 
     Rows run along the last axis, or along axis 1 of [n, classes, height, width].
@@ -28,7 +28,6 @@ class TopClasses:
     rows: int = 0
     kept: int = 0
     unfit: bool = False
-    least_db: float | None = None
 
     @property
     def fits(self) -> bool:
@@ -39,16 +38,6 @@ class TopClasses:
     def drop(self) -> float | None:
         """Share of rows in which it is not."""
         return (self.rows - self.kept) / self.rows if self.rows else None
-
-    @property
-    def error(self) -> float:
-        """The drop."""
-        return self.drop or 0.0
-
-    @property
-    def matters(self) -> bool:
-        """Whether the limit says so."""
-        return self.refusal("") is not None
 
     def add(self, reference: Array, got: Array) -> None:
         """One sample's scores."""
