@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from infer_opt.cli.output import bytes_text, facts
-from infer_opt.report import missing_for_page
+from infer_opt.report import missing_for_page, samples_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,18 +60,11 @@ def _errors(report: Report) -> Iterator[tuple[str, str]]:
     if not errors:
         yield "error", "not measured: nothing was run"
         return
-    yield "error", f"on {_samples(report)}, against the original:"
+    yield "error", f"on {samples_in_words(report.samples)}, against the original:"
     worst = sorted(errors, key=lambda error: error.sqnr)
     yield from (("error", error_text(error)) for error in worst[:_MOST_OUTPUTS])
     if len(worst) > _MOST_OUTPUTS:
         yield "error", f"{len(worst) - _MOST_OUTPUTS} more outputs, all nearer, in report.json"
-
-
-def _samples(report: Report) -> str:
-    count, also = report.samples["verification"], report.samples["also_verified"]
-    if report.samples["random"]:
-        return f"{count} random inputs"
-    return f"{count} held-out and {also} calibration samples" if also else f"{count} held-out samples"
 
 
 def error_text(error: OutputError) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from infer_opt.calibrate.choice import TIE
 from infer_opt.calibrate.metrics import EXACT_DB
 from infer_opt.report.front_plot import Mark, front_plot
+from infer_opt.report.report import samples_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +38,8 @@ def facts_of(table: Mapping[str, Any]) -> dict[str, Any]:
         "weakest": min((item["sqnr_db"] for item in table["outputs"] if item["sqnr_db"] is not None), default=None),
         "scored": any(item["score"] is not None for item in table["candidates"]),
         "drops": any(item["drop"] is not None for item in table["outputs"]),
+        "judged_on": samples_in_words(table["samples"]),
+        "tie": round(100 * (TIE - 1)),
         "audit": table["samples"].get("audit"),
         "exact_db": EXACT_DB,
         "decibels": decibels,

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.timing import Latency
     from infer_opt.calibrate.value_ranges import ValueRange
 
-__all__ = ["LATENCIES", "REPORT", "PassReport", "Report", "error_table", "write_latencies", "write_report"]
+__all__ = [
+    "LATENCIES",
+    "REPORT",
+    "PassReport",
+    "Report",
+    "error_table",
+    "samples_in_words",
+    "write_latencies",
+    "write_report",
+]
 
 REPORT = "report.json"
 LATENCIES = "latency.json"
@@ -222,6 +231,14 @@ def _repair(item: Repair) -> dict[str, Any]:
         "before": round(item.before, 2),
         "after": round(item.after, 2),
     }
+
+
+def samples_in_words(samples: Mapping[str, Any]) -> str:
+    """What errors are pooled over, by the report's `samples`."""
+    count, also = samples["verification"], samples["also_verified"]
+    if samples["random"]:
+        return f"{count} random inputs"
+    return f"{count} held-out and {also} calibration samples" if also else f"{count} held-out samples"
 
 
 def count_rules(rules: Sequence[str]) -> dict[str, int]:
