@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from infer_opt.calibrate.runner import Runner
 
-__all__ = ["Latency", "in_turns", "interleaved"]
+__all__ = ["Latency", "in_turns", "interleaved", "median_seconds"]
 
 _LEAST_SECONDS = 2e-3  # of one turn: the first run after another model's is slow, and must not be the only one
 
@@ -73,6 +73,13 @@ def in_turns(
         advance()
     first = np.median(next(iter(times.values())), axis=1)
     return {name: _latency(np.asarray(taken), first) for name, taken in times.items()}
+
+
+def median_seconds(runner: Runner, feed: Mapping[str, np.ndarray], runs: int) -> float:
+    """Median wall-clock seconds of one run, after two more."""
+    for _ in range(2):
+        runner.seconds(feed)
+    return float(np.median([runner.seconds(feed) for _ in range(runs)]))
 
 
 def _latency(taken: np.ndarray, first: np.ndarray) -> Latency:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from infer_opt import ir
-from infer_opt.calibrate.kernel_times import RegionTimes, _owner, _owners, region_times
+from infer_opt.calibrate.kernel_times import RegionTimes, _owner, _owners, region_times, without_overhead
 from infer_opt.calibrate.plan import Plan
 from infer_opt.calibrate.planner import dynamic_plan, float_plan
 from infer_opt.calibrate.runner import Runner
@@ -41,6 +41,24 @@ def test_every_region_has_its_kernels(tmp_path: Path, precision: str) -> None:
     assert {"one", "two", "soft"} <= set(found.regions) <= {region.name for region in plan.regions}
     assert all(0 < seconds < 1 for seconds in found.regions.values())
     assert found.other < 0.5 * sum(found.regions.values())
+
+
+@pytest.mark.parametrize(
+    ("kernels", "whole", "expected"),
+    [
+        ([5.0, 7.0, 9.0], 15.0, [3.0, 5.0, 7.0]),
+        ([0.5, 7.0, 9.0], 12.0, [0.0, 5.0, 7.0]),
+        ([0.5, 0.25, 9.0], 7.5, [0.0, 0.0, 7.5]),
+        ([5.0, 7.0, 9.0], 24.0, [5.0, 7.0, 9.0]),
+        ([5.0, 7.0], 0.0, [0.0, 0.0]),
+        ([], 1.0, []),
+    ],
+)
+def test_what_the_profiler_adds_is_taken_off(kernels: list[float], whole: float, expected: list[float]) -> None:
+    """The same of each kernel, but no more than it took; they sum up to the run without profiler, or to less."""
+    names = [f"kernel {index}" for index in range(len(kernels))]
+    found = without_overhead(dict(zip(names, kernels, strict=True)), whole)
+    assert found == pytest.approx(dict(zip(names, expected, strict=True)))
 
 
 PRODUCTS = Network(

@@ -27,7 +27,7 @@ __all__ = ["Region", "carried_inputs", "is_scalar", "regions"]
 _MOST_ORDERS = 4  # that are compared; a border has one or two
 _LARGEST_CONSTANT = 1 << 20  # elements: weights stay as they are
 _AXIS_MEANS_ONE_AXIS = 13  # opset: before, Softmax flattened what follows its axis
-_FLATTENING = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
+_SOFTENING = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
 _TAKE_IN = frozenset({"Conv", "ConvTranspose"})  # what fusion puts the element-wise operators behind into
 _FOLD_IN = frozenset({"Add", "BatchNormalization", "Div", "Mul", "Neg", "Sub"})  # those operators
 _LONGEST_CHAIN = 8  # of them
@@ -65,7 +65,8 @@ class Region:
         now = self._cost(tuple(range(self.rank)))
         costs = {order: self._cost(order) for order in orders}
         best = min(costs, key=lambda order: costs[order])
-        return best if costs[best] < now or (costs[best] == now and self._lets_fuse(best)) else None
+        gains = self._lets_fuse(best) or self._brings_axes_to_the_end(best)
+        return best if costs[best] < now or (costs[best] == now and gains) else None
 
     def transposes(self) -> tuple[str, ...]:
         """Names of the Transposes at the border."""
@@ -145,6 +146,16 @@ class Region:
         """Of a Transpose of the region's own graph: those of others do not join with it."""
         return order_of(node) if node.graph is self.nodes[0].graph else None
 
+    def _brings_axes_to_the_end(self, order: Order) -> bool:
+        """Whether a Softmax comes to work along a later axis: kernels that only know the last turn all others there."""
+        turned = self.turned(order) or {}
+        axes = [
+            (ir.attribute(node, "axis", -1) % self.rank, turned[node].attributes["axis"])
+            for node in self.nodes
+            if node.op_type in _SOFTENING
+        ]
+        return sum(after for _, after in axes) > sum(before for before, _ in axes)
+
     def _lets_fuse(self, order: Order) -> bool:
         """Whether element-wise operators come to stand right behind the Conv that can take them in."""
         plain = all(CARRIERS[node.op_type].element_wise for node in self.nodes)
@@ -198,7 +209,7 @@ def regions(graph: ir.Graph, opset: int) -> Iterator[Region]:
 def _rank_inside(node: ir.Node, opset: int) -> int | None:
     """Rank of the values of the region that a node belongs to, or None where it belongs to none."""
     carrier = CARRIERS.get(node.op_type) if not node.domain else None
-    if carrier is None or (node.op_type in _FLATTENING and opset < _AXIS_MEANS_ONE_AXIS):
+    if carrier is None or (node.op_type in _SOFTENING and opset < _AXIS_MEANS_ONE_AXIS):
         return None
     carried = carried_inputs(node)
     ranks = {ir.rank(value) for value in carried if not ir.is_constant(value)}
