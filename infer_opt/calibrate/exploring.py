@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.front import LEVELS, pareto_front
 from infer_opt.calibrate.repairs import choose_ranges, repair_weights
-from infer_opt.calibrate.sensing import Means, sense_plans, telling
+from infer_opt.calibrate.sensing import Means, next_telling, sense_plans, telling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,8 @@ class Explorer:
         found = sense_plans(self.target, self.model, plans, self.trial, self.stages, self.means)
         if self.ranges is None or self.means.deadline.leaves_out(_REPAIRS):
             return found
-        return choose_ranges(self.target, self.model, found, self.ranges, self.samples, self.few, self.stages)
+        others = next_telling(self.model, self.trial)
+        return choose_ranges(self.target, self.model, found, self.ranges, self.few, others, self.stages)
 
     def front(self, sensed: Sensed, levels: Sequence[float | None] = LEVELS) -> tuple[Point, ...]:
         """The choices between all in float and the plans."""

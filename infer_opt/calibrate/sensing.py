@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.sensitivity import Sensitivity, Trial
     from infer_opt.calibrate.target import Target
 
-__all__ = ["Means", "Sensed", "sense_plans", "telling"]
+__all__ = ["Means", "Sensed", "next_telling", "sense_plans", "telling"]
 
 _SAMPLES = 8  # that are run for each group
 _FEW = 4  # where one run is long
@@ -126,9 +126,19 @@ def sense_plans(
 
 def telling(model: ir.Model, trial: Trial) -> Trial:
     """Samples that hold most of the outputs' power: eight, or fewer where the model is large."""
+    return trial.strongest(_count(model, trial))
+
+
+def next_telling(model: ir.Model, trial: Trial) -> Trial:
+    """As many others, which hold most of the rest; where there are too few, some of the same."""
+    count = _count(model, trial)
+    return trial.strongest(count, after=count)
+
+
+def _count(model: ir.Model, trial: Trial) -> int:
     shapes = {name: array.shape for name, array in trial.feeds[0].items()}
     work = ir.multiply_adds(ir.at_shapes(model, shapes)).multiply_adds
-    return trial.strongest(_FEW if work > _LONG else _SAMPLES)
+    return _FEW if work > _LONG else _SAMPLES
 
 
 def _content(setting: str, model: ir.Model, plans: Sequence[Plan], trial: Trial) -> str:

@@ -105,16 +105,20 @@ class Trial:
         runner = Runner.of_model(model, "the model", threads=threads)
         return cls(feeds, [runner.run(feed) for feed in feeds], parts, threads)
 
-    def strongest(self, count: int) -> Trial:
+    def strongest(self, count: int, after: int = 0) -> Trial:
         """The samples that hold the largest share of any one part's power, and those that are needed, in their order.
 
         A part may have most of its power in few samples, such as the scores of a detector in those that show
         something: an error that is pooled over samples is the error there.
+
+        Args:
+            after: how many still stronger ones are left out, as far as there are enough without.
         """
         powers = np.array([self._powers(expected) for expected in self.outputs])
         totals = powers.sum(axis=0)
         shares = np.divide(powers, totals, out=np.zeros_like(powers), where=totals > 0).max(axis=1, initial=0.0)
-        picked = sorted({*np.argsort(-shares, kind="stable")[:count].tolist(), *self.needed})
+        first = max(0, min(after, len(shares) - count))
+        picked = sorted({*np.argsort(-shares, kind="stable")[first : first + count].tolist(), *self.needed})
         feeds, outputs = [self.feeds[index] for index in picked], [self.outputs[index] for index in picked]
         needed = frozenset(place for place, index in enumerate(picked) if index in self.needed)
         return replace(self, feeds=feeds, outputs=outputs, needed=needed)

@@ -13,7 +13,7 @@ from infer_opt.calibrate.plan import INT8, Repair
 from infer_opt.calibrate.planner import with_method
 from infer_opt.calibrate.ranges import MeanSquaredError, MinMax, Percentile
 from infer_opt.calibrate.repairs.total_noise import TotalNoise, total_noise
-from infer_opt.calibrate.sensitivity import Noise, Trial, measure
+from infer_opt.calibrate.sensitivity import measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.planner import ValueRanges
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.quantization import Quantization
-    from infer_opt.calibrate.sample_set import Feed, SampleSet
+    from infer_opt.calibrate.ranges import RangeMethod
     from infer_opt.calibrate.sensing import Sensed
+    from infer_opt.calibrate.sensitivity import Noise, Trial
     from infer_opt.calibrate.target import Target
 
 __all__ = ["choose_ranges"]
 
 # Entropy was best in 8 of 212 groups of four models, and takes as long as any (measured).
-_METHODS = (MinMax(), Percentile(99.99), Percentile(99.9), MeanSquaredError())
-_MOST_GROUPS = 6  # the noisiest: most of the gain is in the first five (measured)
+_METHODS = (MinMax(), MeanSquaredError(), Percentile(99.99), Percentile(99.9))
+_MOST_GROUPS = 32  # the noisiest
+_FIRST = 6  # of them, which are worth all methods; of the others, min-max or least squares is best (measured)
 _LEAST_SHARE = 1e-4  # noise by signal: a group that alone keeps 40 dB cannot matter
 _MOST_SHARE = 0.95  # one that loses all, such as a Concat of boxes and scores, is not mended by a range
 _GAIN = 0.9  # of the noise: what falls by less may be chance
-_SAMPLES = 8  # on which methods are compared, others than those on which the best has to prove itself
 
 
 def choose_ranges(
@@ -44,30 +45,29 @@ def choose_ranges(
     model: ir.Model,
     sensed: Sensed,
     ranges: ValueRanges,
-    samples: SampleSet,
     trial: Trial,
+    others: Trial,
     stages: Stages,
 ) -> Sensed:
     """Try other range methods on the noisiest groups, one after the other, and keep what lowers the noise.
 
     A value has one quantization and may belong to several groups: a change is kept where the noise of all groups that
-    it touches, each alone in INT8, falls together. Methods are compared on other samples than those: the least of
-    several noises is smaller than what it stands for. The sensitivities are then those measured with it.
+    it touches, each alone in INT8, falls together. The sensitivities are then those measured with it.
 
     Args:
         ranges: of the plan's values.
-        samples: all that calibrate.
-        trial: those of them on which `sensed` was measured.
+        trial: the samples on which `sensed` was measured.
+        others: more samples, on which a method has to prove itself too: the least of several noises is smaller than
+            what it stands for.
     """
     if INT8 not in sensed.plans:
         return sensed
     noises = {noise.alternative: noise for noise in sensed.sensitivity.noises}
-    fresh = Trial.of(model, _between(samples), trial.parts, trial.threads)
-    search = _Search(target, model, ranges, fresh, trial, sensed.sensitivity.signals, sensed.plans[INT8], dict(noises))
+    search = _Search(target, model, ranges, others, trial, sensed.sensitivity.signals, sensed.plans[INT8], dict(noises))
     noisiest = search.noisiest()
     with stages("repair", len(noisiest)) as advance:
-        for way in noisiest:
-            search.improve(way)
+        for place, way in enumerate(noisiest):
+            search.improve(way, _METHODS if place < _FIRST else _METHODS[:2])
             advance()
     if not search.changed:
         return sensed
@@ -91,7 +91,7 @@ class _Search:
     target: Target
     model: ir.Model
     ranges: ValueRanges
-    fresh: Trial
+    others: Trial
     trial: Trial
     signals: Mapping[str, float]
     plan: Plan
@@ -108,23 +108,26 @@ class _Search:
         ranked = sorted(shares, key=lambda way: -shares[way])
         return [way for way in ranked if _LEAST_SHARE < shares[way] < _MOST_SHARE][:_MOST_GROUPS]
 
-    def improve(self, way: Alternative) -> None:
-        """Keep the best of all methods for the values of a group, if it is better for all that it touches."""
+    def improve(self, way: Alternative, methods: Sequence[RangeMethod]) -> None:
+        """Keep the best of some methods for the values of a group, if it is better for all that it touches."""
         own = [scheme for region, scheme, _ in self.plan.quantized() if region.name in way.regions]
         values = [value for scheme in own for value in scheme.values]
         tried = {_ranges(self.plan, values)}
-        best = None
-        least = self._share(self.plan, way)
-        for method in _METHODS:
+        best, least = None, self.total([self.noises[way]]).share
+        for method in methods:
             plan = with_method(self.model, self.plan, self.ranges, values, method)
             if _ranges(plan, values) in tried:
                 continue
             tried.add(_ranges(plan, values))
-            share = self._share(plan, way)
+            share = self._share(plan, way, self.trial)
             if share < _GAIN * least:
                 best, least = plan, share
-        if best is not None:
+        if best is not None and self._proves(best, way, self.total([self.noises[way]]).share - least):
             self._keep(best, way)
+
+    def _proves(self, plan: Plan, way: Alternative, gain: float) -> bool:
+        """Whether the other samples do not lose more than those gain on which the plan was found."""
+        return self._share(plan, way, self.others) < self._share(self.plan, way, self.others) + _GAIN * gain
 
     def _keep(self, plan: Plan, way: Alternative) -> None:
         """Take a plan over, unless other groups lose by it more than this one gains."""
@@ -138,18 +141,12 @@ class _Search:
             self.noises.update(after)
             self.changed.append(way)
 
-    def _share(self, plan: Plan, way: Alternative) -> float:
-        """Noise of a group alone, on the fresh samples."""
-        return total_noise(self.fresh.errors(self._alone(plan)(way))).share
+    def _share(self, plan: Plan, way: Alternative, trial: Trial) -> float:
+        """Noise of a group alone, by the signal."""
+        return total_noise(trial.errors(self._alone(plan)(way))).share
 
     def _alone(self, plan: Plan) -> Callable[[Alternative], ir.Model]:
         return lambda way: self.target.rehearse(self.model, plan.only(way.regions))
-
-
-def _between(samples: SampleSet) -> list[Feed]:
-    """A few from all over the set, between those that a trial takes; with few samples, some of the same."""
-    step = max(1, len(samples) // _SAMPLES)
-    return [feed for index, feed in enumerate(samples) if index % step == step // 2][:_SAMPLES]
 
 
 def _ranges(plan: Plan, values: Sequence[str]) -> tuple[Quantization, ...]:

@@ -43,7 +43,7 @@ def chosen(
     trial = Trial.of_samples(model, feeds, 1)
     before = sense_plans(TARGET, model, [plan], trial, Stages(Silent()))
     ranges = ValueRanges.of(model, regions, sketches, method)
-    return model, plan, before, choose_ranges(TARGET, model, before, ranges, feeds, trial, Stages(Silent()))
+    return model, plan, before, choose_ranges(TARGET, model, before, ranges, trial, trial, Stages(Silent()))
 
 
 def sqnr(model: ir.Model, plan: Plan, outlier: float) -> float:
