@@ -149,12 +149,9 @@ class Region:
     def _brings_axes_to_the_end(self, order: Order) -> bool:
         """Whether a Softmax comes to work along a later axis: kernels that only know the last turn all others there."""
         turned = self.turned(order) or {}
-        axes = [
-            (ir.attribute(node, "axis", -1) % self.rank, turned[node].attributes["axis"])
-            for node in self.nodes
-            if node.op_type in _SOFTENING
-        ]
-        return sum(after for _, after in axes) > sum(before for before, _ in axes)
+        along = [node for node in turned if node.op_type in _SOFTENING]
+        before = sum(int(ir.attribute(node, "axis", -1)) % self.rank for node in along)
+        return sum(int(turned[node].attributes["axis"]) for node in along) > before
 
     def _lets_fuse(self, order: Order) -> bool:
         """Whether element-wise operators come to stand right behind the Conv that can take them in."""
