@@ -15,6 +15,7 @@ from infer_opt.calibrate.latency_table import LatencyTable
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.runner import runtime_version
 from infer_opt.calibrate.sensitivity import measure
+from infer_opt.calibrate.tails import Tails
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,8 +105,8 @@ def sense_plans(
     """
     by_name, few, means = {plan.name: plan for plan in plans}, telling(model, trial), means or Means()
 
-    def alone(way: Alternative) -> ir.Model:
-        return target.rehearse(model, by_name[way.plan].only(way.regions))
+    def alone(part: ir.Model, way: Alternative) -> ir.Model:
+        return target.rehearse(part, by_name[way.plan].only(way.regions))
 
     def times(plan: Plan) -> RegionTimes:
         def measured() -> RegionTimes:
@@ -119,7 +120,9 @@ def sense_plans(
         in_float = None if unmeasured else times(float_plan(plans[0].regions))
         lowered = {} if unmeasured else {plan.name: times(plan) for plan in plans}
         journal = Journal(means.cache, _content(means.setting, model, plans, few) if means.cache else "")
-        sensitivity = measure(few, ways, alone, journal=journal, deadline=means.deadline, advance=advance)
+        sensitivity = measure(
+            Tails(model, few, plans[0].regions), ways, alone, journal=journal, deadline=means.deadline, advance=advance
+        )
     sizes = ir.value_sizes(model, {name: array.shape for name, array in few.feeds[0].items()})
     return Sensed(by_name, sensitivity, len(few.feeds), in_float, lowered, unmeasured, sizes)
 

@@ -3,8 +3,9 @@
 Noise powers of errors that know nothing of each other add. So one measurement for each way to
 lower a group predicts the error of every choice; the whole of YOLOv8n, 230 regions, by the sum of its parts to 1.3 dB.
 
-Each measurement runs the real kernels: a session of the graph as the backend would write it for that group alone. It
-shares its weights with all others, which makes it cheaper than one session with a switch before every value.
+Each measurement runs the real kernels: a session of the graph as the backend would write it for that group alone, from
+a cut before it on. It shares its weights with all others, which makes it cheaper than one session with a switch before
+every value.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.grouping import Alternative
     from infer_opt.calibrate.metrics import Metric, OutputError
     from infer_opt.calibrate.sample_set import SampleSet
+    from infer_opt.calibrate.tails import Tails
 
 __all__ = ["Noise", "Sensitivity", "Trial", "measure"]
 
@@ -143,9 +145,9 @@ class Trial:
 
 
 def measure(
-    trial: Trial,
+    tails: Tails,
     ways: Sequence[Alternative],
-    alone: Callable[[Alternative], ir.Model],
+    alone: Callable[[ir.Model, Alternative], ir.Model],
     *,
     journal: Journal | None = None,
     deadline: Deadline | None = None,
@@ -154,7 +156,7 @@ def measure(
     """Run every group alone, each way it may be lowered.
 
     Args:
-        alone: the model with one group lowered, as the backend writes it.
+        alone: a model, which may be a tail, with one group lowered, as the backend writes it.
         journal: what an earlier run measured, and takes what this one does.
         deadline: ends it; groups that were neither measured by then nor known are left out.
         advance: called after each.
@@ -168,7 +170,8 @@ def measure(
         if found is None:
             if deadline is not None and deadline.leaves_out("some sensitivities"):
                 continue
-            errors = trial.errors(alone(way))
+            tail = tails.of(way.regions)
+            errors = tail.trial.errors(alone(tail.model, way))
             found = {
                 "signals": {error.name: error.signal for error in errors},
                 "powers": {error.name: error.noise for error in errors},

@@ -24,6 +24,7 @@ from onnx_ir import node as make_node
 from infer_opt.ir.collector import collection_paused
 from infer_opt.ir.constants import array, constant, content_bytes, initializer_bytes, is_constant, scalar
 from infer_opt.ir.counting import Sparsity, Stored, Work, multiply_adds, operators, sparsity, stored
+from infer_opt.ir.cuts import crossing_sizes, tail, with_outputs
 from infer_opt.ir.detached import Detached, detach
 from infer_opt.ir.edit import (
     add_initializer,
@@ -111,6 +112,7 @@ __all__ = [
     "constant",
     "constant_value",
     "content_bytes",
+    "crossing_sizes",
     "detach",
     "dims",
     "elements",
@@ -161,7 +163,9 @@ __all__ = [
     "sparsity",
     "stored",
     "substitute",
+    "tail",
     "tensor",
     "text",
     "value_sizes",
+    "with_outputs",
 ]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from infer_opt.ir.edit import all_graphs
+from infer_opt.ir.edit import all_graphs, inner_graphs
 
-__all__ = ["array", "constant", "content_bytes", "initializer_bytes", "is_constant", "scalar"]
+__all__ = ["array", "constant", "content_bytes", "initializer_bytes", "is_constant", "known_ahead", "scalar"]
 
 
 def is_constant(value: ir.Value | None) -> bool:
@@ -47,6 +47,19 @@ def scalar(value: ir.Value | None) -> Any | None:
     if found is None or found.size != 1 or found.dtype.kind in "OSU":
         return None
     return found.reshape(())[()].item()
+
+
+def known_ahead(model: ir.Model) -> set[ir.Value]:
+    """Initializers, defaults of inputs included, and what nodes without subgraphs make of constants alone."""
+    found: set[ir.Value] = set()
+    for graph in all_graphs(model):
+        found.update(graph.initializers.values())
+        for node in graph:
+            reads = [value for value in node.inputs if value is not None]
+            folded = bool(reads) and not any(inner_graphs(node)) and found.issuperset(reads)
+            if folded or node.op_type == "Constant":
+                found.update(node.outputs)
+    return found
 
 
 def content_bytes(tensor: ir.TensorProtocol) -> bytes:

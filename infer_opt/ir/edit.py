@@ -23,6 +23,7 @@ __all__ = [
     "interface_values",
     "operator_name",
     "origin",
+    "read_by",
     "remove",
     "replace_node",
     "replace_nodes",
@@ -98,6 +99,15 @@ def inner_graphs(node: ir.Node) -> Sequence[ir.Graph]:
         elif attr.type == ir.AttributeType.GRAPHS:
             found.extend(attr.as_graphs())
     return found
+
+
+def read_by(node: ir.Node) -> Iterator[ir.Value]:
+    """Values that a node reads, or that its subgraphs do."""
+    yield from (value for value in node.inputs if value is not None)
+    for graph in inner_graphs(node):
+        yield from graph.outputs
+        for inner in graph:
+            yield from read_by(inner)
 
 
 def interface_values(graph: ir.Graph) -> set[ir.Value]:

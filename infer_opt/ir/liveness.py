@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from infer_opt.ir.edit import all_graphs, inner_graphs
+from infer_opt.ir.constants import known_ahead
+from infer_opt.ir.edit import all_graphs, inner_graphs, read_by
 from infer_opt.ir.shapes import elements
 
 if TYPE_CHECKING:
@@ -40,29 +41,16 @@ def activation_peak(model: ir.Model) -> Peak:
     computed from constants alone. No value shares memory with another, so a runtime that works in place needs less. A
     subgraph's own peak is added to that of its node.
     """
-    constants = _constants(model)
+    constants = known_ahead(model)
     unknown = tuple(
         str(value.name) for graph in all_graphs(model) for value in _made(graph, constants) if _size(value) is None
     )
     return Peak(*_walk(model.graph, constants), unknown)
 
 
-def _constants(model: ir.Model) -> set[ir.Value]:
-    """Initializers, defaults of inputs included, and what nodes without subgraphs make of constants alone."""
-    found: set[ir.Value] = set()
-    for graph in all_graphs(model):
-        found.update(graph.initializers.values())
-        for node in graph:
-            reads = [value for value in node.inputs if value is not None]
-            folded = bool(reads) and not any(inner_graphs(node)) and found.issuperset(reads)
-            if folded or node.op_type == "Constant":
-                found.update(node.outputs)
-    return found
-
-
 def _walk(graph: ir.Graph, constants: AbstractSet[ir.Value]) -> tuple[int, str | None]:
     """Peak bytes of a graph, and the node at which it is reached."""
-    last = {value: node for node in graph for value in _read(node)}
+    last = {value: node for node in graph for value in read_by(node)}
     kept = {*graph.outputs, *constants}
     own = {value for value in _made(graph, constants) if value not in kept}
     live = peak = sum(_bytes(value) for value in graph.inputs if value not in constants)
@@ -73,7 +61,7 @@ def _walk(graph: ir.Graph, constants: AbstractSet[ir.Value]) -> tuple[int, str |
         inside = max((_walk(inner, constants)[0] for inner in inner_graphs(node)), default=0)
         if live + inside > peak:
             peak, where = live + inside, str(node.name)
-        over = {value for value in (*made, *_read(node)) if last.get(value, node) is node} & own
+        over = {value for value in (*made, *read_by(node)) if last.get(value, node) is node} & own
         live -= sum(_bytes(value) for value in over)
     return peak, where
 
@@ -83,15 +71,6 @@ def _made(graph: ir.Graph, constants: AbstractSet[ir.Value]) -> Iterator[ir.Valu
     for value in (*graph.inputs, *(value for node in graph for value in node.outputs)):
         if value.name and value not in constants:
             yield value
-
-
-def _read(node: ir.Node) -> Iterator[ir.Value]:
-    """Values that a node reads, or that its subgraphs do."""
-    yield from (value for value in node.inputs if value is not None)
-    for graph in inner_graphs(node):
-        yield from graph.outputs
-        for inner in graph:
-            yield from _read(inner)
 
 
 def _bytes(value: ir.Value) -> int:

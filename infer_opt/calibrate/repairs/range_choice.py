@@ -14,6 +14,7 @@ from infer_opt.calibrate.planner import with_method
 from infer_opt.calibrate.ranges import MeanSquaredError, MinMax, Percentile
 from infer_opt.calibrate.repairs.total_noise import TotalNoise, total_noise
 from infer_opt.calibrate.sensitivity import measure
+from infer_opt.calibrate.tails import Tails
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -63,7 +64,9 @@ def choose_ranges(
     if INT8 not in sensed.plans:
         return sensed
     noises = {noise.alternative: noise for noise in sensed.sensitivity.noises}
-    search = _Search(target, model, ranges, others, trial, sensed.sensitivity.signals, sensed.plans[INT8], dict(noises))
+    plan = sensed.plans[INT8]
+    tails, again = Tails(model, trial, plan.regions), Tails(model, others, plan.regions)
+    search = _Search(target, model, ranges, again, tails, sensed.sensitivity.signals, plan, dict(noises))
     noisiest = search.noisiest()
     with stages("repair", len(noisiest)) as advance:
         for place, way in enumerate(noisiest):
@@ -91,8 +94,8 @@ class _Search:
     target: Target
     model: ir.Model
     ranges: ValueRanges
-    others: Trial
-    trial: Trial
+    others: Tails
+    tails: Tails
     signals: Mapping[str, float]
     plan: Plan
     noises: dict[Alternative, Noise]
@@ -119,7 +122,7 @@ class _Search:
             if _ranges(plan, values) in tried:
                 continue
             tried.add(_ranges(plan, values))
-            share = self._share(plan, way, self.trial)
+            share = self._share(plan, way, self.tails)
             if share < _GAIN * least:
                 best, least = plan, share
         if best is not None and self._proves(best, way, self.total([self.noises[way]]).share - least):
@@ -134,19 +137,20 @@ class _Search:
         moved = {value for value, found in plan.activations.items() if found != self.plan.activations[value]}
         touching = {region.name for region, scheme, _ in plan.quantized() if moved.intersection(scheme.values)}
         touched = [each for each in self.noises if each.plan == INT8 and touching.intersection(each.regions)]
-        after = {each.alternative: each for each in measure(self.trial, touched, self._alone(plan)).noises}
+        after = {each.alternative: each for each in measure(self.tails, touched, self._alone(plan)).noises}
         before = [self.noises[each] for each in after]
         if self.total(list(after.values())).share < _GAIN * self.total(before).share:
             self.plan = plan
             self.noises.update(after)
             self.changed.append(way)
 
-    def _share(self, plan: Plan, way: Alternative, trial: Trial) -> float:
+    def _share(self, plan: Plan, way: Alternative, tails: Tails) -> float:
         """Noise of a group alone, by the signal."""
-        return total_noise(trial.errors(self._alone(plan)(way))).share
+        tail = tails.of(way.regions)
+        return total_noise(tail.trial.errors(self._alone(plan)(tail.model, way))).share
 
-    def _alone(self, plan: Plan) -> Callable[[Alternative], ir.Model]:
-        return lambda way: self.target.rehearse(self.model, plan.only(way.regions))
+    def _alone(self, plan: Plan) -> Callable[[ir.Model, Alternative], ir.Model]:
+        return lambda part, way: self.target.rehearse(part, plan.only(way.regions))
 
 
 def _ranges(plan: Plan, values: Sequence[str]) -> tuple[Quantization, ...]:
