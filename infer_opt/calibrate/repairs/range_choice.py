@@ -34,11 +34,12 @@ __all__ = ["choose_ranges"]
 
 # Entropy was best in 8 of 212 groups of four models, and takes as long as any (measured).
 _METHODS = (MinMax(), MeanSquaredError(), Percentile(99.99), Percentile(99.9))
-_MOST_GROUPS = 32  # the noisiest
+_MOST_GROUPS = 24  # the noisiest
 _FIRST = 6  # of them, which are worth all methods; of the others, min-max or least squares is best (measured)
 _LEAST_SHARE = 1e-4  # noise by signal: a group that alone keeps 40 dB cannot matter
 _MOST_SHARE = 0.95  # one that loses all, such as a Concat of boxes and scores, is not mended by a range
 _GAIN = 0.9  # of the noise: what falls by less may be chance
+_PLAIN = 0.25  # of the noise: what falls below is none
 
 
 def choose_ranges(
@@ -116,7 +117,8 @@ class _Search:
         own = [scheme for region, scheme, _ in self.plan.quantized() if region.name in way.regions]
         values = [value for scheme in own for value in scheme.values]
         tried = {_ranges(self.plan, values)}
-        best, least = None, self.total([self.noises[way]]).share
+        before = least = self.total([self.noises[way]]).share
+        best = None
         for method in methods:
             plan = with_method(self.model, self.plan, self.ranges, values, method)
             if _ranges(plan, values) in tried:
@@ -125,7 +127,7 @@ class _Search:
             share = self._share(plan, way, self.tails)
             if share < _GAIN * least:
                 best, least = plan, share
-        if best is not None and self._proves(best, way, self.total([self.noises[way]]).share - least):
+        if best is not None and (least < _PLAIN * before or self._proves(best, way, before - least)):
             self._keep(best, way)
 
     def _proves(self, plan: Plan, way: Alternative, gain: float) -> bool:
