@@ -16,7 +16,7 @@ from infer_opt import ir
 from infer_opt.calibrate.plan import Repair
 from infer_opt.calibrate.repairs.constants import bias_of, with_constants
 from infer_opt.calibrate.repairs.reads import as_rows, from_rows, gather
-from infer_opt.calibrate.repairs.rounding import rounded
+from infer_opt.calibrate.repairs.rounding import mean_error, rounded
 from infer_opt.calibrate.repairs.total_noise import TotalNoise, total_noise
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _repaired(model: ir.Model, node: ir.Node, site: WeightSite, plan: Plan, mome
     """With the weight of one site rounded anew, and its bias corrected where it has, or may have, a constant one."""
     key = (site.node, site.index)
     found, weight = plan.weights[key], site.array(model.graph.initializers)
-    rows = as_rows(node, weight.astype(np.float64))
+    rows = as_rows(node, weight)
     assert rows is not None  # noqa: S101 - asked for by `_form`
     scales = np.broadcast_to(found.scale, rows.shape[0] * rows.shape[1]).reshape(rows.shape[:2])
     corrects = bias_of(node) is not None
@@ -111,9 +111,8 @@ def _repaired(model: ir.Model, node: ir.Node, site: WeightSite, plan: Plan, mome
     plan = replace(plan, levels={**plan.levels, key: from_rows(node, levels, weight.shape)})
     if not corrects:
         return plan
-    error = levels * scales.astype(np.float64)[..., None] - rows
-    shift = np.einsum("goi,gi->go", error, moments.mean()).reshape(-1)
-    return replace(plan, biases={**plan.biases, site.node: -shift})
+    shift = mean_error(rows, levels, scales, moments.mean())
+    return replace(plan, biases={**plan.biases, site.node: -shift.reshape(-1)})
 
 
 def _some(plan: Plan, every: Plan, sites: Mapping[str, WeightSite], regions: Iterable[str]) -> Plan:

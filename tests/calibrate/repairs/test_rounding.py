@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from infer_opt.calibrate.quantization import Format
+from infer_opt.calibrate.repairs import rounding
 from infer_opt.calibrate.repairs.reads import Moments
-from infer_opt.calibrate.repairs.rounding import rounded
+from infer_opt.calibrate.repairs.rounding import mean_error, rounded
 
 INT8 = Format("int8", symmetric=True, narrow=True)
 
@@ -61,3 +62,16 @@ def test_levels_stay_within_the_format(bits: int) -> None:
     weights = np.full((1, 2, 5), 1000.0)
     levels = rounded(weights, np.ones((1, 2)), moments_of(rows), form)
     assert (levels == form.limits()[1]).all()
+
+
+def test_a_large_weight_is_rounded_in_parts_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs know nothing of each other; the error in the mean is that of the published formula, (q s - w) E[x]."""
+    rng = np.random.default_rng(4)
+    rows = rng.normal(1.0, 1.0, size=(2, 300, 20))
+    weights, scales, means = rng.normal(size=(2, 7, 20)), rng.uniform(0.02, 0.1, (2, 7)), rows.mean(1)
+    whole = rounded(weights, scales, moments_of(rows), INT8)
+    shift = mean_error(weights, whole, scales, means)
+    np.testing.assert_allclose(shift, np.einsum("goi,gi->go", whole * scales[..., None] - weights, means), rtol=1e-12)
+    monkeypatch.setattr(rounding, "_AT_ONCE", 2 * 20 * 3)
+    np.testing.assert_array_equal(rounded(weights, scales, moments_of(rows), INT8), whole)
+    np.testing.assert_allclose(mean_error(weights, whole, scales, means), shift, rtol=1e-12)
