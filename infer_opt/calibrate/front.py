@@ -127,7 +127,7 @@ def _point(
 ) -> Point:
     of_region = {region: sensed.plans[way.plan] for way in lowered for region in way.regions}
     plan = combined("rehearsed", list(sensed.plans.values()), of_region, {})
-    errors = trial.errors(target.rehearse(model, plan)) if lowered else []
+    errors = trial.last_errors(target.rehearse(model, plan)) if lowered else []
     silent = {part for part, signal in sensed.sensitivity.signals.items() if not signal > 0.0}
     found = {error.name: error.sqnr for error in errors if error.name not in silent}
     sqnr = {part: found.get(part, EXACT_DB) for part in sensed.sensitivity.signals if part not in silent}

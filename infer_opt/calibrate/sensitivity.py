@@ -143,6 +143,12 @@ class Trial:
             found.add(expected, runner.run(feed))
         return found.all()
 
+    def last_errors(self, copy: ir.Model) -> list[OutputError]:
+        """`errors` of a copy that nobody needs afterwards: its constants are gone then, and their memory is free."""
+        found = self.errors(copy)
+        ir.drop_constants(copy)
+        return found
+
 
 def measure(
     tails: Tails,
@@ -171,7 +177,7 @@ def measure(
             if deadline is not None and deadline.leaves_out("some sensitivities"):
                 continue
             tail = tails.of(way.regions)
-            errors = tail.trial.errors(alone(tail.model, way))
+            errors = tail.trial.last_errors(alone(tail.model, way))
             found = {
                 "signals": {error.name: error.signal for error in errors},
                 "powers": {error.name: error.noise for error in errors},

@@ -19,6 +19,7 @@ __all__ = [
     "attribute",
     "clone",
     "constant_value",
+    "drop_constants",
     "inner_graphs",
     "interface_values",
     "operator_name",
@@ -46,6 +47,13 @@ def constant_value(name: str | None, content: ArrayLike | ir.TensorProtocol) -> 
     return ir.Value(
         name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor
     )
+
+
+def drop_constants(model: ir.Model) -> None:
+    """Let go of the constants of a copy that is of no more use: graphs hold themselves, and are collected late."""
+    for graph in all_graphs(model):
+        for value in graph.initializers.values():
+            value.const_value = None
 
 
 def _tensor(content: ArrayLike | ir.TensorProtocol) -> ir.TensorProtocol:

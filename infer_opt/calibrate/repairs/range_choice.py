@@ -149,7 +149,7 @@ class _Search:
     def _share(self, plan: Plan, way: Alternative, tails: Tails) -> float:
         """Noise of a group alone, by the signal."""
         tail = tails.of(way.regions)
-        return total_noise(tail.trial.errors(self._alone(plan)(tail.model, way))).share
+        return total_noise(tail.trial.last_errors(self._alone(plan)(tail.model, way))).share
 
     def _alone(self, plan: Plan) -> Callable[[ir.Model, Alternative], ir.Model]:
         return lambda part, way: self.target.rehearse(part, plan.only(way.regions))

@@ -61,7 +61,7 @@ def repair_weights(model: ir.Model, plan: Plan, samples: SampleSet, trial: Trial
         every = _repaired(model, nodes[site.node], site, every, moments[site.node])
 
     def noise(regions: Iterable[str]) -> TotalNoise:
-        return total_noise(trial.errors(_rounded_weights(model, _some(plan, every, sites, regions))))
+        return total_noise(trial.last_errors(_rounded_weights(model, _some(plan, every, sites, regions))))
 
     before = noise(())
     kept, after = _kept(tuple(sites), before, noise)
