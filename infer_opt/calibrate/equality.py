@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from infer_opt.calibrate.metrics import OutputError
-from infer_opt.calibrate.runner import RunError, Runner
+from infer_opt.calibrate.runner import RunError, Runner, to_keep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class Equality:
 
     def __init__(self, original: Runner, feeds: Sequence[Mapping[str, np.ndarray]]) -> None:
         self._feeds = feeds
-        self._expected = [original.run(feed) for feed in feeds]
+        self._expected = [to_keep(original.run(feed)) for feed in feeds]
         moved = _errors(original, [_moved(feed) for feed in feeds], self._expected)
         self._least = {name: max(_FLOOR_DB, min(LEAST_DB, error.sqnr - _MARGIN_DB)) for name, error in moved.items()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.dirty import dirty_inputs
-from infer_opt.calibrate.runner import RunError
+from infer_opt.calibrate.runner import RunError, to_keep
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Expected:
         if sample in self._kept:
             return self._kept[sample]
         try:
-            outputs = self.runner.run(feed, sample)
+            outputs = to_keep(self.runner.run(feed, sample))
         except RunError as error:
             raise InputError(error.message, error.hint) from error
         dirty_inputs(dict(feed), outputs, sample)

@@ -20,7 +20,7 @@ from infer_opt.errors import InputError, pass_on_no_memory
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["RunError", "Runner", "runtime_version"]
+__all__ = ["RunError", "Runner", "runtime_version", "to_keep"]
 
 _FAULTS = (
     ort_errors.Fail,
@@ -150,7 +150,7 @@ class Runner:
     def run(
         self, feed: Mapping[str, np.ndarray[Any, Any]], sample: str = "a sample"
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """All outputs by name.
+        """All outputs by name, in memory of the session, which stays as long as one of them does.
 
         Raises:
             RunError: a node failed; the message names it and the sample.
@@ -197,6 +197,14 @@ class Runner:
         for _ in range(repeats):
             self._session.run(None, ready)
         return (time.perf_counter() - started) / repeats
+
+
+def to_keep(outputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    """Outputs of `run` in memory of their own: one of them would keep all that its session ever took.
+
+    That was 200 MB for each of eight parts of a Whisper encoder, of which 6 MB were to be kept (measured).
+    """
+    return {name: array.copy() for name, array in outputs.items()}
 
 
 def _reason(error: Exception) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from infer_opt import ir
 from infer_opt.calibrate.journal import Journal
 from infer_opt.calibrate.metrics import NOISE, sqnr_db
-from infer_opt.calibrate.runner import Runner
+from infer_opt.calibrate.runner import Runner, to_keep
 from infer_opt.calibrate.verification import Errors
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Trial:
     ) -> Trial:
         """Run the model once on each sample."""
         runner = Runner.of_model(model, "the model", threads=threads)
-        return cls(feeds, [runner.run(feed) for feed in feeds], parts, threads)
+        return cls(feeds, [to_keep(runner.run(feed)) for feed in feeds], parts, threads)
 
     def strongest(self, count: int, after: int = 0) -> Trial:
         """The samples that hold the largest share of any one part's power, and those that are needed, in their order.

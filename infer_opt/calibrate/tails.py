@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from infer_opt import ir
-from infer_opt.calibrate.runner import Runner
+from infer_opt.calibrate.runner import Runner, to_keep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -68,7 +68,7 @@ class Tails:
         head = Runner.of_model(
             ir.with_outputs(self.model, names - self.trial.feeds[0].keys()), "the model", threads=threads
         )
-        made = [{**feed, **head.run(feed)} for feed in self.trial.feeds]
+        made = [{**feed, **to_keep(head.run(feed))} for feed in self.trial.feeds]
         feeds = [{name: values[name] for name in names} for values in made]
         trial = self.trial.of(model, feeds, self.trial.parts, threads)
         return Tail(model, replace(trial, outputs=list(map(_shared, self.trial.outputs, trial.outputs))))

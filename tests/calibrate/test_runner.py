@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infer_opt.calibrate.runner import RunError, Runner
+from infer_opt.calibrate.runner import RunError, Runner, to_keep
 from infer_opt.errors import InputError
 from tests.targets.networks import Network, normal, profile, run, session_of, uniform_feeds
 from tests.targets.networks import int8 as compiled_to_int8
@@ -131,3 +131,12 @@ def test_memory_that_runs_out_is_no_fault_of_the_model() -> None:
     runner = Runner(model.SerializeToString(), "the model")
     with pytest.raises(MemoryError, match=r"^the model on sample 7: .*memory"):
         runner.run({"x": np.array([1 << 20, 1 << 20, 1 << 10])}, "sample 7")
+
+
+def test_outputs_to_keep_are_copies(tmp_path: Path) -> None:
+    """With the same numbers, in memory that belongs to nobody else."""
+    made = Runner.of_model(ADD.load(tmp_path), "the model").run({"x": normal(2, 3)})
+    kept = to_keep(made)
+    np.testing.assert_array_equal(kept["y"], made["y"])
+    assert kept["y"].flags.owndata
+    assert not np.shares_memory(kept["y"], made["y"])

@@ -14,7 +14,7 @@ from infer_opt.calibrate.planner import with_method
 from infer_opt.calibrate.ranges import MeanSquaredError, MinMax, Percentile
 from infer_opt.calibrate.repairs.total_noise import TotalNoise, total_noise
 from infer_opt.calibrate.sensitivity import measure
-from infer_opt.calibrate.tails import Tails
+from infer_opt.calibrate.tails import Tail, Tails
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -66,8 +66,8 @@ def choose_ranges(
         return sensed
     noises = {noise.alternative: noise for noise in sensed.sensitivity.noises}
     plan = sensed.plans[INT8]
-    tails, again = Tails(model, trial, plan.regions), Tails(model, others, plan.regions)
-    search = _Search(target, model, ranges, again, tails, sensed.sensitivity.signals, plan, dict(noises))
+    tails = Tails(model, trial, plan.regions)
+    search = _Search(target, model, ranges, Tail(model, others), tails, sensed.sensitivity.signals, plan, dict(noises))
     noisiest = search.noisiest()
     with stages("repair", len(noisiest)) as advance:
         for place, way in enumerate(noisiest):
@@ -95,7 +95,7 @@ class _Search:
     target: Target
     model: ir.Model
     ranges: ValueRanges
-    others: Tails
+    others: Tail
     tails: Tails
     signals: Mapping[str, float]
     plan: Plan
@@ -124,7 +124,7 @@ class _Search:
             if _ranges(plan, values) in tried:
                 continue
             tried.add(_ranges(plan, values))
-            share = self._share(plan, way, self.tails)
+            share = self._share(plan, way, self.tails.of(way.regions))
             if share < _GAIN * least:
                 best, least = plan, share
         if best is not None and (least < _PLAIN * before or self._proves(best, way, before - least)):
@@ -146,9 +146,8 @@ class _Search:
             self.noises.update(after)
             self.changed.append(way)
 
-    def _share(self, plan: Plan, way: Alternative, tails: Tails) -> float:
+    def _share(self, plan: Plan, way: Alternative, tail: Tail) -> float:
         """Noise of a group alone, by the signal."""
-        tail = tails.of(way.regions)
         return total_noise(tail.trial.last_errors(self._alone(plan)(tail.model, way))).share
 
     def _alone(self, plan: Plan) -> Callable[[ir.Model, Alternative], ir.Model]:
