@@ -21,7 +21,7 @@ __all__ = ["Tail", "Tails"]
 Outputs: TypeAlias = "Mapping[str, np.ndarray[Any, Any]]"
 
 _MOST_TAILS = 8  # each more saves less, and has to be kept
-_MOST_BYTES = 48 << 20  # of what is kept for all tails
+_MOST_BYTES = 40 << 20  # of what is kept for all tails
 _BYTES = 4  # an element, as most are
 
 
