@@ -50,7 +50,10 @@ class Target(Protocol):
         ...
 
     def rehearse(self, model: ir.Model, plan: Plan) -> ir.Model:
-        """A model that onnxruntime runs and that does, on this host, the arithmetic that the artifact would do."""
+        """A copy that onnxruntime runs and that does, on this host, the arithmetic that the artifact would do.
+
+        The caller may do with it what it likes: it shares tensors with `model`, but no graph and no value.
+        """
         ...
 
     def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infer_opt import ir
+from infer_opt import ir, targets
 from infer_opt.calibrate import sensitivity
 from infer_opt.calibrate.grouping import Alternative, alternatives
 from infer_opt.calibrate.plan import Plan
@@ -111,3 +111,19 @@ def test_what_is_kept_of_samples_is_bounded(tmp_path: Path, monkeypatch: pytest.
     assert np.array_equal(trial.feeds[1]["x"], list(many)[5]["x"])
     monkeypatch.setattr(sensitivity, "_MOST_BYTES", 1)
     assert len(Trial.of_samples(model, many, 1).feeds) == 8
+
+
+@pytest.mark.parametrize("name", ["x86-avx512-vnni", "t4"])
+def test_a_copy_that_was_tried_lets_go_of_its_constants_and_of_no_others(tmp_path: Path, name: str) -> None:
+    """Of every backend, with all in integers and with nothing lowered: the model runs on as before."""
+    target = targets.create(for_any_host(name))
+    model = THREE.load(tmp_path)
+    everything = int8_plan(model, target.profile, IMAGES)
+    trial = Trial.of(model, list(IMAGES), ir.output_parts(model))
+    for plan in (everything, everything.only(())):
+        copy = target.rehearse(model, plan)
+        expected = [error.noise for error in trial.errors(copy)]
+        assert [error.noise for error in trial.last_errors(copy)] == expected
+        assert all(value.const_value is None for value in copy.graph.initializers.values())
+        assert all(value.const_value is not None for value in model.graph.initializers.values())
+    assert {error.noise for error in trial.errors(model)} == {0.0}

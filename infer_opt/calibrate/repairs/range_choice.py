@@ -35,11 +35,11 @@ __all__ = ["choose_ranges"]
 # Entropy was best in 8 of 212 groups of four models, and takes as long as any (measured).
 _METHODS = (MinMax(), MeanSquaredError(), Percentile(99.99), Percentile(99.9))
 _MOST_GROUPS = 32  # the noisiest
-_FIRST = 6  # of them, which are worth all methods; of the others, min-max or least squares is best (measured)
+_FIRST = 6  # of them, which are worth all methods; of the others, the two that differ most are tried
 _LEAST_SHARE = 1e-4  # noise by signal: a group that alone keeps 40 dB cannot matter
 _MOST_SHARE = 0.95  # one that loses all, such as a Concat of boxes and scores, is not mended by a range
 _GAIN = 0.9  # of the noise: what falls by less may be chance
-_PLAIN = 0.25  # of the noise: what falls below is none
+_PLAIN = 0.25  # of the noise: what falls below this needs no proof
 
 
 def choose_ranges(
