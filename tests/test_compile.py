@@ -165,7 +165,7 @@ def test_a_stated_limit_lets_mixes_compete(work: Work) -> None:
     first, second, *mixed, last = (item.name for item in report.candidates)
     assert (first, second, last) == ("fp32", "int8", "original")
     assert mixed
-    assert set(mixed) <= {f"mixed-{level}db" for level in (40, 46, 52, 58, 64)}
+    assert set(mixed) <= {point.name for point in report.front if point.weakest >= 38}, "the others are too noisy"
     errors = {item.name: min(error.sqnr for error in item.errors) for item in report.candidates}
     assert errors["int8"] < min(errors[name] for name in mixed)
     assert "sensitivity" in report.stages

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from infer_opt.calibrate.front import LEVELS, pareto_front
 from infer_opt.calibrate.repairs import choose_ranges, repair_weights
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Explorer"]
 
-_REPAIRS = "repairs"
-
 
 @dataclass(frozen=True)
 class Explorer:
@@ -38,6 +36,8 @@ class Explorer:
         ranges: other ranges that values may get where these are quieter; None where a method was ordered.
         means: times that are known, results of earlier runs, and when it has to end.
     """
+
+    REPAIRS: ClassVar[str] = "repairs"  # what a deadline calls them
 
     target: Target
     model: ir.Model
@@ -54,7 +54,7 @@ class Explorer:
 
     def repaired(self, plans: Sequence[Plan], seed: int) -> list[Plan]:
         """The plans with weights rounded by what they meet, where that lowers the noise."""
-        if self.means.deadline.leaves_out(_REPAIRS):
+        if self.means.deadline.leaves_out(self.REPAIRS):
             return list(plans)
         with self.stages("repair"):
             return [repair_weights(self.model, plan, self.samples, self.few, seed) for plan in plans]
@@ -62,7 +62,7 @@ class Explorer:
     def sensed(self, plans: Sequence[Plan]) -> Sensed:
         """What each group of the plans costs and gains; of the plans with ranges that were found better, if any."""
         found = sense_plans(self.target, self.model, plans, self.trial, self.stages, self.means)
-        if self.ranges is None or self.means.deadline.leaves_out(_REPAIRS):
+        if self.ranges is None or self.means.deadline.leaves_out(self.REPAIRS):
             return found
         others = next_telling(self.model, self.trial)
         return choose_ranges(self.target, self.model, found, self.ranges, self.few, others, self.stages)

@@ -47,8 +47,8 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
     unmeasured = unmeasured or stand_ins(source, model)
     host = Host(evidence.samples, evidence.original, stages, means_of(request, latencies, deadline))
     planned = plans((request, order), target, model, host)
-    candidates = [Candidate(plan, model) for plan in planned.plans]
-    candidates += [Candidate(plan, model, searched=True) for plan in planned.searched]
+    candidates = [Candidate(plan, planned.model) for plan in planned.plans]
+    candidates += [Candidate(plan, planned.model, searched=True) for plan in planned.searched]
     if order.free and unmeasured is None:
         # Graph passes may not pay either: the model as it came competes.
         candidates.append(Candidate(replace(float_plan(target.regions(source)), name=ORIGINAL), source))
@@ -60,7 +60,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
         winner = next(item for item in verdict.built if item.plan.name == best.name)
         if best.latency is None:
             unmeasured = unmeasured or "it cannot be run here"
-        doubts = [*unverified_branches(winner, model, evidence), *cut_short(deadline)]
+        doubts = [*unverified_branches(winner, planned.model, evidence), *cut_short(deadline)]
         done = Compiled(
             request, order, evidence, steps, planned, verdict, winner, why, unmeasured, doubts, stages.seconds
         )

@@ -7,30 +7,29 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.audit import Auditor
-from infer_opt.calibrate.exploring import Explorer
 from infer_opt.calibrate.feeding import input_specs
 from infer_opt.calibrate.half import half_values, half_verdicts, with_half
 from infer_opt.calibrate.lifting import Lifting, lifted
 from infer_opt.calibrate.metrics import METRICS
 from infer_opt.calibrate.mixing import mixed_levels, mixed_plans
 from infer_opt.calibrate.plan import DYNAMIC, INT8
-from infer_opt.calibrate.planner import ValueRanges, float_plan, lowered_plans, watched_values
+from infer_opt.calibrate.planner import float_plan, watched_values
 from infer_opt.calibrate.sensitivity import Trial
-from infer_opt.calibrate.statistics import collect
 from infer_opt.calibrate.value_ranges import value_ranges
+from infer_opt.compile.groundwork import Groundwork
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from infer_opt import ir
+    from infer_opt.calibrate.exploring import Explorer
     from infer_opt.calibrate.feeding import Feeding
     from infer_opt.calibrate.findings import Audit
     from infer_opt.calibrate.front import Point
     from infer_opt.calibrate.original import Original
     from infer_opt.calibrate.plan import Choice, Plan, Region
     from infer_opt.calibrate.progress import Stages
-    from infer_opt.calibrate.sample_set import SampleSet
     from infer_opt.calibrate.sensing import Means, Sensed
     from infer_opt.calibrate.statistics import Statistics
     from infer_opt.calibrate.target import Target
@@ -45,6 +44,7 @@ class Planned:
     """What is to be built.
 
     Args:
+        model: that the plans are of: the optimised one, or one that computes the same and suits INT8 better.
         plans: the candidates in the order that decides ties.
         searched: more, the fastest first by the prediction; they are built until enough are right.
         notes: what a user should know of those that are missing, and of the samples.
@@ -55,6 +55,7 @@ class Planned:
         front: the choices between, of error and latency.
     """
 
+    model: ir.Model
     plans: Sequence[Plan]
     searched: Sequence[Plan] = ()
     notes: Sequence[str] = ()
@@ -86,11 +87,11 @@ def plans(asked: tuple[Request, Order], target: Target, model: ir.Model, host: H
     with stages("plan"):
         regions = target.regions(model)
     _check_order(request, order, regions)
-    planning = _Planning(request, order, target, model, host.samples, regions, stages, host.means)
-    int8 = planning.tries_int8(host.original)
-    planning.calibrate(int8=int8)
-    planned = planning.in_float(int8=int8)
-    return planning.in_integers(planned, host.original) if int8 else planned
+    planning = _Planning(request, order, target, model, host, regions)
+    int8 = planning.tries_int8()
+    ground = planning.calibrate(int8=int8)
+    planned = planning.in_float(ground, int8=int8)
+    return planning.in_integers(planned, ground) if int8 and ground is not None else planned
 
 
 @dataclass
@@ -101,12 +102,9 @@ class _Planning:
     order: Order
     target: Target
     model: ir.Model
-    samples: Feeding
-    regions: tuple[Region, ...]
-    stages: Stages
-    means: Means
+    host: Host
+    regions: Sequence[Region]
     notes: list[str] = field(default_factory=list)
-    found: Statistics | None = None
     audit: Audit | None = None
     verdicts: Mapping[str, Choice] = field(default_factory=dict)
 
@@ -115,39 +113,46 @@ class _Planning:
         """Whether whatever stays float is FP16 where the device has it."""
         return self.order.half and any("fp16" in region.precisions for region in self.regions)
 
-    def tries_int8(self, original: Original) -> bool:
+    @property
+    def runs(self) -> bool:
+        """Whether the original runs here."""
+        return self.host.original.runner is not None
+
+    def tries_int8(self) -> bool:
         """Whether INT8 is planned; where it is not, a user should know why."""
         offered = any(set(region.precisions) & {INT8, DYNAMIC} for region in self.regions)
         if not self.order.tries_int8 or not offered:
             return False
-        if self.samples.calibration is None:
+        if self.host.samples.calibration is None:
             self.notes.append("INT8 was not tried: it needs samples (--calib)")
             return False
-        if original.runner is None and not self.order.int8:
+        if not self.runs and not self.order.int8:
             self.notes.append("INT8 was not tried: unverified, nothing tells whether it is right enough")
             return False
         return True
 
-    def calibrate(self, *, int8: bool) -> None:
-        """Statistics of the values that plans ask for, and the audit of the samples; none without samples."""
-        samples = self.samples.calibration
-        if samples is None or not (int8 or (self.half and not self.samples.is_random)):
-            return
+    def calibrate(self, *, int8: bool) -> Groundwork | None:
+        """Statistics of the values that plans ask for, the audit of the samples, channels that fit INT8.
+
+        None where there are no samples, or nothing asks for them.
+        """
+        samples = self.host.samples
+        if samples.calibration is None or not (int8 or (self.half and not samples.is_random)):
+            return None
         wanted = watched_values(self.model, self.regions) if int8 else []
         wanted += half_values(self.model, self.regions) if self.half else []
-        auditor = Auditor(self.samples, input_specs(self.model), self.request.seed)
-        with self.stages("calibrate", len(samples)) as advance:
-            self.found = collect(
-                self.model,
-                list(dict.fromkeys(wanted)),
-                samples,
-                threads=self.request.thread_count,
-                seed=self.request.seed,
-                advance=advance,
-                onlooker=None if self.samples.is_random else auditor,
-            )
-        self.audit = None if self.samples.is_random else auditor.audit
-        self._note_samples(self.found)
+        auditor = None if samples.is_random else Auditor(samples, input_specs(self.model), self.request.seed)
+        stages, means = self.host.stages, self.host.means
+        ground = Groundwork(
+            self.request, self.order, self.target, self.model, self.regions, samples.calibration, stages, means
+        )
+        ground.calibrate(wanted, auditor)
+        self.audit = None if auditor is None else auditor.audit
+        self._note_samples(ground.found)
+        if int8 and self.runs:
+            ground.equalise()
+            self.model, self.regions = ground.model, ground.regions
+        return ground
 
     def _note_samples(self, found: Statistics) -> None:
         self.notes += [f"NaN or Inf that reaches no output: {sample}" for sample in found.dirty_samples]
@@ -159,59 +164,45 @@ class _Planning:
             if branch in offered
         ]
 
-    def in_float(self, *, int8: bool) -> Planned:
+    def in_float(self, ground: Groundwork | None, *, int8: bool) -> Planned:
         """The model as it is, and in FP16 where the device has it."""
         unchanged = float_plan(self.regions)
         if self.half:
-            with self.stages("plan"):
-                sketches = None if self.found is None else self.found.sketches
+            with self.host.stages("plan"):
+                sketches = None if ground is None else ground.sketches
                 self.verdicts = half_verdicts(self.model, self.regions, sketches)
         typed = self._finished(unchanged)
         if self.half and not typed.half and not int8:
             self.notes.append(f"nothing became FP16: {_commonest_reason(typed)}")
         named = [typed] if self.order.named else [unchanged, *([typed] if typed.half else [])]
-        return Planned(named, notes=self.notes, audit=self.audit)
+        return Planned(self.model, named, notes=self.notes, audit=self.audit)
 
     def _finished(self, plan: Plan) -> Plan:
         """With all that stays float in FP16, where that is so."""
         return with_half(plan, self.verdicts) if self.half else plan
 
-    def in_integers(self, planned: Planned, original: Original) -> Planned:
+    def in_integers(self, planned: Planned, ground: Groundwork) -> Planned:
         """The candidates in INT8 beside those in float; of an order, the one that is ordered."""
-        found, samples, order = self.found, self.samples.calibration, self.order
-        assert found is not None  # noqa: S101 - INT8 is tried where there are samples
-        assert samples is not None  # noqa: S101
-        with self.stages("plan"):
-            lowered = lowered_plans(
-                self.model,
-                self.regions,
-                found.sketches,
-                order.quantize.ranges,
-                found.never_taken,
-                ordered=order.int8,
-            )
-        if order.int8 and original.runner is None:
+        with self.host.stages("plan"):
+            lowered = ground.lowered()
+        if not self.runs:
             return replace(planned, plans=[self._finished(lowered[0])])
-        if not order.int8 and not any(plan.lowered() for plan in lowered):
+        if not self.order.int8 and not any(plan.lowered() for plan in lowered):
             self.notes.append(f"INT8 was not tried: {_commonest_reason(lowered[0])}")
             return planned
-        explorer = self._explorer(found, samples)
+        explorer = ground.explorer()
         lowered = explorer.repaired(lowered, self.request.seed)
-        known = replace(planned, integers=lowered[0], ranges=value_ranges(lowered[0], found.sketches))
-        return self._ordered(known, explorer, samples) if order.int8 else self._mixed(known, explorer, lowered)
+        known = replace(planned, integers=lowered[0], ranges=value_ranges(lowered[0], ground.sketches))
+        if self.order.int8:
+            return self._ordered(known, explorer)
+        return self._mixed(known, explorer, lowered)
 
-    def _explorer(self, found: Statistics, samples: SampleSet) -> Explorer:
-        quantize, threads = self.order.quantize, self.request.thread_count
-        trial = Trial.of_samples(self.model, samples, threads, found.first_samples.values())
-        ranges = ValueRanges.of(self.model, self.regions, found.sketches, quantize.ranges)
-        searched = ranges if quantize.searches_ranges else None
-        return Explorer(self.target, self.model, samples, trial, searched, self.stages, self.means)
-
-    def _ordered(self, known: Planned, explorer: Explorer, samples: SampleSet) -> Planned:
+    def _ordered(self, known: Planned, explorer: Explorer) -> Planned:
         """All of it in INT8, but for what makes an output collapse."""
-        proof = Trial.of_samples(self.model, self.samples.held_out or samples, self.request.thread_count)
-        lifting = Lifting(self.request.budget, METRICS[self.request.metric], self._finished, proof)
+        samples = self.host.samples
+        proof = Trial.of_samples(self.model, samples.held_out or explorer.samples, self.request.thread_count)
         assert known.integers is not None  # noqa: S101 - set by `in_integers`
+        lifting = Lifting(self.request.budget, METRICS[self.request.metric], self._finished, proof)
         kept, lifts = lifted(explorer, known.integers, lifting)
         self.notes += lifts
         return replace(known, plans=[self._finished(kept)])

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
-from infer_opt.calibrate.exploring import Explorer
 from infer_opt.calibrate.feeding import feeding
 from infer_opt.calibrate.plan import DYNAMIC, INT8
-from infer_opt.calibrate.planner import ValueRanges, lowered_plans, watched_values
+from infer_opt.calibrate.planner import watched_values
 from infer_opt.calibrate.progress import Silent, Stages
-from infer_opt.calibrate.sensitivity import Trial
-from infer_opt.calibrate.statistics import collect
+from infer_opt.calibrate.sensing import Means
+from infer_opt.compile.groundwork import Groundwork
 from infer_opt.compile.optimise import legalized
 from infer_opt.compile.request import Order
 from infer_opt.errors import InputError
@@ -52,18 +51,9 @@ def sense(request: Request, progress: Progress | None = None) -> tuple[Sensed, t
             f"no part of `{request.model}` can run at INT8 on `{request.profile.name}`: {reason}",
             "name a --target whose precisions hold int8",
         )
-    with stages("calibrate", len(samples)) as advance:
-        found = collect(
-            model,
-            watched_values(model, regions),
-            samples,
-            threads=request.thread_count,
-            seed=request.seed,
-            advance=advance,
-        )
-    plans = lowered_plans(model, regions, found.sketches, order.quantize.ranges, found.never_taken)
-    trial = Trial.of_samples(model, samples, request.thread_count, found.first_samples.values())
-    ranges = ValueRanges.of(model, regions, found.sketches, order.quantize.ranges)
-    explorer = Explorer(target, model, samples, trial, ranges if order.quantize.searches_ranges else None, stages)
-    sensed = explorer.sensed(explorer.repaired(plans, request.seed))
+    ground = Groundwork(request, order, target, model, regions, samples, stages, Means())
+    ground.calibrate(watched_values(model, regions))
+    ground.equalise()
+    explorer = ground.explorer()
+    sensed = explorer.sensed(explorer.repaired(ground.lowered(), request.seed))
     return sensed, explorer.front(sensed)

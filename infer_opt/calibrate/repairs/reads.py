@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infer_opt import ir
-from infer_opt.calibrate.runner import Runner
+from infer_opt.calibrate.repairs.inner_values import inner_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from infer_opt.calibrate.plan import WeightSite
 
@@ -22,7 +22,6 @@ __all__ = ["BLOCK", "Moments", "as_rows", "blocks", "from_rows", "gather"]
 
 BLOCK = 16  # inputs whose moments are known two by two, at most; of those farther apart only the means are
 _ROWS = 128  # of each sample
-_MOST_BYTES = 64 << 20  # of inner values that one run hands out
 
 Floats = np.ndarray[Any, Any]
 
@@ -107,38 +106,10 @@ def gather(
         assert rows is not None  # noqa: S101 - the caller's promise
         found[site.node] = Moments(rows.shape[0], rows.shape[2])
     rng = np.random.default_rng(seed)
-    for names in _portions(model, list(dict.fromkeys(reads.values())), feeds[0]):
-        runner = Runner.of_model(_with_outputs(model, names), "the model", threads=threads)
-        for feed in feeds:
-            values = {**feed, **runner.run(feed)}
-            for name in (name for name, value in reads.items() if value in names):
-                found[name].add(_rows(nodes[name], values[reads[name]], rng))
+    for values in inner_values(model, list(reads.values()), feeds, threads):
+        for name in (name for name, value in reads.items() if value in values):
+            found[name].add(_rows(nodes[name], values[reads[name]], rng))
     return found
-
-
-def _portions(model: ir.Model, names: Sequence[str], feed: Mapping[str, Floats]) -> Iterator[list[str]]:
-    """The values in parts that fit in memory together."""
-    sizes = ir.value_sizes(model, {name: array.shape for name, array in feed.items()})
-    portion: list[str] = []
-    held = 0
-    for name in names:
-        size = 4 * sizes.get(name, 0)
-        if portion and held + size > _MOST_BYTES:
-            yield portion
-            portion, held = [], 0
-        portion.append(name)
-        held += size
-    if portion:
-        yield portion
-
-
-def _with_outputs(model: ir.Model, names: Sequence[str]) -> ir.Model:
-    """A copy that hands out these values, and nothing else where there is any."""
-    copy = ir.clone(ir.expand_references(model))
-    inner = [value for node in copy.graph for value in node.outputs if value.name in names]
-    if inner:
-        copy.graph.outputs[:] = inner
-    return copy
 
 
 def _rows(node: ir.Node, value: Floats, rng: np.random.Generator) -> Floats:

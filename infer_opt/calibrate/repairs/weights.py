@@ -15,23 +15,23 @@ import numpy as np
 from infer_opt import ir
 from infer_opt.calibrate.plan import Repair
 from infer_opt.calibrate.repairs.constants import bias_of, with_constants
+from infer_opt.calibrate.repairs.halving import helpful
 from infer_opt.calibrate.repairs.reads import as_rows, from_rows, gather
 from infer_opt.calibrate.repairs.rounding import mean_error, rounded
-from infer_opt.calibrate.repairs.total_noise import TotalNoise, total_noise
+from infer_opt.calibrate.repairs.total_noise import total_noise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from infer_opt.calibrate.plan import Plan, WeightSite
     from infer_opt.calibrate.repairs.reads import Moments
+    from infer_opt.calibrate.repairs.total_noise import TotalNoise
     from infer_opt.calibrate.sample_set import SampleSet
     from infer_opt.calibrate.sensitivity import Trial
 
 __all__ = ["repair_weights"]
 
 _MOST_SAMPLES = 16
-_HALVINGS = 3  # how often a set of layers that does not help as a whole is halved
-_GAIN = 0.95  # of the noise: what falls by less is chance
 
 
 def repair_weights(model: ir.Model, plan: Plan, samples: SampleSet, trial: Trial, seed: int = 0) -> Plan:
@@ -64,7 +64,7 @@ def repair_weights(model: ir.Model, plan: Plan, samples: SampleSet, trial: Trial
         return total_noise(trial.last_errors(_rounded_weights(model, _some(plan, every, sites, regions))))
 
     before = noise(())
-    kept, after = _kept(tuple(sites), before, noise)
+    kept, after = helpful(tuple(sites), before, noise)
     if not kept:
         return plan
     measured = f"with only weights in INT8, on {len(trial.feeds)} calibration samples"
@@ -72,23 +72,6 @@ def repair_weights(model: ir.Model, plan: Plan, samples: SampleSet, trial: Trial
         "weights rounded by what they meet, biases corrected", kept, before.least_db, after.least_db, measured
     )
     return replace(_some(plan, every, sites, kept), repairs=(*plan.repairs, repair))
-
-
-def _kept(
-    regions: tuple[str, ...], before: TotalNoise, noise: Callable[[Iterable[str]], TotalNoise]
-) -> tuple[tuple[str, ...], TotalNoise]:
-    """The regions whose repair lowers the noise, and the noise with them."""
-    kept: tuple[str, ...] = ()
-    waiting = [(regions, _HALVINGS)]
-    while waiting:
-        tried, halvings = waiting.pop()
-        after = noise((*kept, *tried))
-        if after.share < _GAIN * before.share:
-            kept, before = (*kept, *tried), after
-        elif halvings and len(tried) > 1:
-            middle = len(tried) // 2
-            waiting += [(tried[middle:], halvings - 1), (tried[:middle], halvings - 1)]
-    return kept, before
 
 
 def _form(model: ir.Model, node: ir.Node, site: WeightSite) -> bool:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-
-import numpy as np
-import pytest
 
 from infer_opt import ir
 from infer_opt.calibrate.repairs import repair_weights
-from infer_opt.calibrate.repairs.total_noise import TotalNoise
-from infer_opt.calibrate.repairs.weights import _kept
 from infer_opt.calibrate.sensitivity import Trial
 from infer_opt.targets.qdq import write_qdq
 from tests.targets.networks import Feeds, Network, for_any_host, int8_plan, normal
@@ -69,21 +63,3 @@ def test_a_weight_of_two_nodes_is_left_alone(tmp_path: Path) -> None:
     model, samples = Network(text, {"w": normal(8, 8, 3, 3)}).load(tmp_path), images(0)
     plan = int8_plan(model, X86, samples)
     assert repair_weights(model, plan, samples, Trial.of_samples(model, samples, 1)) is plan
-
-
-@pytest.mark.parametrize(
-    ("gains", "kept"),
-    [
-        ({"a": 0.5, "b": 0.5, "c": 0.5, "d": 0.5}, "abcd"),
-        ({"a": 0.5, "b": 0.5, "c": 3.0, "d": 9.0}, "ab"),
-        ({"a": 0.5, "b": 9.0, "c": 9.0, "d": 0.5}, "ad"),
-        ({"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0}, ""),
-    ],
-)
-def test_halves_are_tried(gains: dict[str, float], kept: str) -> None:
-    """Where all together do not help, those that do are found."""
-
-    def noise(regions: Iterable[str]) -> TotalNoise:
-        return TotalNoise(float(np.prod([gains[name] for name in regions])), 0.0)
-
-    assert sorted(_kept(tuple("abcd"), noise(()), noise)[0]) == sorted(kept)
