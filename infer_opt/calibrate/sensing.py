@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.sensitivity import Sensitivity, Trial
     from infer_opt.calibrate.target import Target
 
-__all__ = ["Means", "Sensed", "next_telling", "sense_plans", "telling"]
+__all__ = ["Means", "Sensed", "next_telling", "sense_plans", "takes_long", "telling"]
 
 _SAMPLES = 8  # that are run for each group
 _FEW = 4  # where one run is long
@@ -86,12 +86,14 @@ class Means:
         cache: folder of the journals that outlive a killed run, or None.
         setting: digest of what noises depend on beside models, plans and samples: the device and this host's CPU.
         deadline: ends the measuring.
+        threads: to time kernels with.
     """
 
     latencies: LatencyTable = field(default_factory=lambda: LatencyTable({}))
     cache: Path | None = None
     setting: str = ""
     deadline: Deadline = field(default_factory=Deadline)
+    threads: int = 1
 
 
 def sense_plans(
@@ -110,7 +112,7 @@ def sense_plans(
 
     def times(plan: Plan) -> RegionTimes:
         def measured() -> RegionTimes:
-            return region_times(model, plan, target.rehearse(model, plan), few.feeds, few.threads)
+            return region_times(model, plan, target.rehearse(model, plan), few.feeds, means.threads)
 
         return means.latencies.times(plan.name, measured)
 
@@ -138,10 +140,14 @@ def next_telling(model: ir.Model, trial: Trial) -> Trial:
     return trial.strongest(count, after=count)
 
 
-def _count(model: ir.Model, trial: Trial) -> int:
+def takes_long(model: ir.Model, trial: Trial) -> bool:
+    """Whether one run is long, so that a search has to do with fewer."""
     shapes = {name: array.shape for name, array in trial.feeds[0].items()}
-    work = ir.multiply_adds(ir.at_shapes(model, shapes)).multiply_adds
-    return _FEW if work > _LONG else _SAMPLES
+    return ir.multiply_adds(ir.at_shapes(model, shapes)).multiply_adds > _LONG
+
+
+def _count(model: ir.Model, trial: Trial) -> int:
+    return _FEW if takes_long(model, trial) else _SAMPLES
 
 
 def _content(setting: str, model: ir.Model, plans: Sequence[Plan], trial: Trial) -> str:

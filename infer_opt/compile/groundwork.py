@@ -64,7 +64,7 @@ class Groundwork:
                 self.model,
                 list(dict.fromkeys(wanted)),
                 self.samples,
-                threads=self.request.thread_count,
+                threads=self.request.planning_threads,
                 seed=self.request.seed,
                 advance=advance,
                 onlooker=onlooker,
@@ -74,7 +74,9 @@ class Groundwork:
     @cached_property
     def trial(self) -> Trial:
         """Samples to try plans on, with one for each branch of an If; equalising changes none of their outputs."""
-        return Trial.of_samples(self.model, self.samples, self.request.thread_count, self.found.first_samples.values())
+        return Trial.of_samples(
+            self.model, self.samples, self.request.planning_threads, self.found.first_samples.values()
+        )
 
     def equalise(self) -> None:
         """Move factors of channels between layers, where that lowers the noise of their INT8."""

@@ -43,4 +43,4 @@ def means_of(request: Request, latencies: LatencyTable, deadline: Deadline) -> M
     """
     cache = None if ir.registered_references() else cache_folder()
     setting = digest(profiles.to_table(request.profile), platform.machine(), host_isa())
-    return Means(latencies, cache, setting, deadline)
+    return Means(latencies, cache, setting, deadline, request.thread_count)

@@ -200,7 +200,7 @@ class _Planning:
     def _ordered(self, known: Planned, explorer: Explorer) -> Planned:
         """All of it in INT8, but for what makes an output collapse."""
         samples = self.host.samples
-        proof = Trial.of_samples(self.model, samples.held_out or explorer.samples, self.request.thread_count)
+        proof = Trial.of_samples(self.model, samples.held_out or explorer.samples, self.request.planning_threads)
         assert known.integers is not None  # noqa: S101 - set by `in_integers`
         lifting = Lifting(self.request.budget, METRICS[self.request.metric], self._finished, proof)
         kept, lifts = lifted(explorer, known.integers, lifting)

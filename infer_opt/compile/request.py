@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from infer_opt.profiles import Profile
 
 __all__ = ["Order", "Precision", "Request"]
+
+_MOST_CORES = 8
 
 Precision = Literal["auto", "fp32", "fp16", "int8", "int4"]
 
@@ -79,8 +82,13 @@ class Request:
 
     @property
     def thread_count(self) -> int:
-        """Threads for planning, verification and timing."""
+        """Threads for verification and timing: those that the artifact will have."""
         return self.threads or self.profile.threads
+
+    @property
+    def planning_threads(self) -> int:
+        """Threads for what is run without being timed: all that this host has, unless the user says how many."""
+        return self.threads or max(self.profile.threads, _usable_cores())
 
 
 @dataclass(frozen=True)
@@ -126,6 +134,12 @@ class Order:
         free = request.precision == "auto" and request.pipeline is None
         half = "fp16" in request.profile.precisions and (free or int8 or request.precision == "fp16")
         return cls(pipeline, quantize or Quantize(), int8, int8 or competes, half, free)
+
+
+def _usable_cores() -> int:
+    """That this process may use; more than a handful gain nothing on one sample."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return min(len(allowed), _MOST_CORES)
 
 
 def _check_offered(request: Request, wanted: str) -> None:

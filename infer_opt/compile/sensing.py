@@ -51,7 +51,7 @@ def sense(request: Request, progress: Progress | None = None) -> tuple[Sensed, t
             f"no part of `{request.model}` can run at INT8 on `{request.profile.name}`: {reason}",
             "name a --target whose precisions hold int8",
         )
-    ground = Groundwork(request, order, target, model, regions, samples, stages, Means())
+    ground = Groundwork(request, order, target, model, regions, samples, stages, Means(threads=request.thread_count))
     ground.calibrate(watched_values(model, regions))
     ground.equalise()
     explorer = ground.explorer()

@@ -13,6 +13,7 @@ from infer_opt.calibrate.plan import INT8, Repair
 from infer_opt.calibrate.planner import with_method
 from infer_opt.calibrate.ranges import MeanSquaredError, MinMax, Percentile
 from infer_opt.calibrate.repairs.total_noise import TotalNoise, total_noise
+from infer_opt.calibrate.sensing import takes_long
 from infer_opt.calibrate.sensitivity import measure
 from infer_opt.calibrate.tails import Tail, Tails
 
@@ -35,6 +36,7 @@ __all__ = ["choose_ranges"]
 # Entropy was best in 8 of 212 groups of four models, and takes as long as any (measured).
 _METHODS = (MinMax(), MeanSquaredError(), Percentile(99.99), Percentile(99.9))
 _MOST_GROUPS = 32  # the noisiest
+_MOST_OF_LONG = 16  # of a model whose runs are long
 _FIRST = 6  # of them, which are worth all methods; of the others, the two that differ most are tried
 _LEAST_SHARE = 1e-4  # noise by signal: a group that alone keeps 40 dB cannot matter
 _MOST_SHARE = 0.95  # one that loses all, such as a Concat of boxes and scores, is not mended by a range
@@ -68,7 +70,7 @@ def choose_ranges(
     plan = sensed.plans[INT8]
     tails = Tails(model, trial, plan.regions)
     search = _Search(target, model, ranges, Tail(model, others), tails, sensed.sensitivity.signals, plan, dict(noises))
-    noisiest = search.noisiest()
+    noisiest = search.noisiest(_MOST_OF_LONG if takes_long(model, trial) else _MOST_GROUPS)
     with stages("repair", len(noisiest)) as advance:
         for place, way in enumerate(noisiest):
             search.improve(way, _METHODS if place < _FIRST else _METHODS[:2])
@@ -106,11 +108,11 @@ class _Search:
         """Of several groups; powers add."""
         return TotalNoise.of(self.signals, {part: sum(each.powers[part] for each in noises) for part in self.signals})
 
-    def noisiest(self) -> list[Alternative]:
+    def noisiest(self, most: int) -> list[Alternative]:
         """The groups whose ranges are worth a look, the noisiest first."""
         shares = {way: self.total([noise]).share for way, noise in self.noises.items() if way.plan == INT8}
         ranked = sorted(shares, key=lambda way: -shares[way])
-        return [way for way in ranked if _LEAST_SHARE < shares[way] < _MOST_SHARE][:_MOST_GROUPS]
+        return [way for way in ranked if _LEAST_SHARE < shares[way] < _MOST_SHARE][:most]
 
     def improve(self, way: Alternative, methods: Sequence[RangeMethod]) -> None:
         """Keep the best of some methods for the values of a group, if it is better for all that it touches."""
