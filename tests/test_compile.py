@@ -850,7 +850,9 @@ def test_auto_lets_fp16_compete_where_the_device_has_it(work: Work) -> None:
     assert "INT8 was not tried: it needs samples (--calib)" in report.warnings
     report = work.compile(profile=T4, force=True)
     assert [item.name for item in report.candidates][:3] == ["fp32", "fp16", "int8"]
-    assert report.why.startswith("smallest that is right enough; latency was not measured: the t4 is a GPU")
+    assert report.why.startswith("fp16 is fastest of what is right enough: ")
+    assert " us (modelled); " in report.why
+    assert report.why.endswith("; latency was not measured: the t4 is a GPU")
 
 
 @pytest.mark.parametrize("precision", ["fp16", "int8"])
@@ -982,7 +984,10 @@ def test_a_gpu_gets_a_script_and_no_latency(work: Work) -> None:
     ]
     assert os.access(work.out / "build.sh", os.X_OK)
     assert [entry["path"] for entry in read_manifest(work.out)["files"]] == ["model.onnx", "build.sh"]
-    assert report.table()["latency"] == {"kind": "not measured", "note": "the t4 is a GPU"}
+    latency = report.table()["latency"]
+    assert (latency["kind"], latency["note"]) == ("modelled", "the t4 is a GPU")
+    assert latency["float_ms"] == latency["artifact_ms"] > 0
+    assert report.speedup is None
     assert closeness(work) > 100
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from infer_opt.calibrate.grouping import Alternative
     from infer_opt.calibrate.sensing import Sensed
+    from infer_opt.calibrate.target import LatencyModel
 
 __all__ = ["Boundary", "boundaries"]
 
@@ -26,14 +27,17 @@ class Boundary:
     """A value that groups hand on in integers, where all of them are lowered so.
 
     Args:
-        seconds: what turning it from integers to float costs, or back; once for all readers.
+        to_float: seconds that turning it from integers to float costs, once for all readers; 0 where the kernel that
+            makes it writes what is wanted.
+        to_integers: and the other way.
         writers: alternatives of the group that makes it, those that write it in integers.
         readers: for each group that may read it in integers, the alternatives that do.
         always_float: whether somebody reads it in float whatever is lowered: then it is turned back at all events, and
             that is in the kernel times.
     """
 
-    seconds: float
+    to_float: float
+    to_integers: float
     writers: tuple[Alternative, ...]
     readers: tuple[tuple[Alternative, ...], ...]
     always_float: bool
@@ -43,13 +47,15 @@ class Boundary:
         written = any(way in chosen for way in self.writers)
         read = [any(way in chosen for way in ways) for ways in self.readers]
         turned_back = written and not all(read) and not self.always_float
-        return self.seconds * (turned_back + (not written and any(read)))
+        return self.to_float * turned_back + self.to_integers * (not written and any(read))
 
 
 def boundaries(model: ir.Model, sensed: Sensed) -> list[Boundary]:
-    """Of all values between groups; none where nothing was timed: sizes of weights cannot be weighed against them."""
+    """Of all values between groups; none where there are no times: sizes of weights cannot be weighed against them."""
     if sensed.in_float is None:
         return []
+    if sensed.model is not None:
+        return _modelled(model, sensed, sensed.model)
     writers: dict[str, list[Alternative]] = defaultdict(list)
     readers: dict[str, dict[str, list[Alternative]]] = defaultdict(lambda: defaultdict(list))
     for way, plan in ((way, sensed.plans[way.plan]) for way in sensed.alternatives):
@@ -67,7 +73,32 @@ def boundaries(model: ir.Model, sensed: Sensed) -> list[Boundary]:
         between = tuple(tuple(each) for group, each in readers[value].items() if group != makers[value])
         if between:
             seconds = _SECONDS * sensed.sizes.get(value, 0)
-            found.append(Boundary(seconds, tuple(ways), between, value in others))
+            found.append(Boundary(seconds, seconds, tuple(ways), between, value in others))
+    return found
+
+
+def _modelled(model: ir.Model, sensed: Sensed, latency: LatencyModel) -> list[Boundary]:
+    """Of all values that are read in integers, those that no group makes too.
+
+    A kernel writes float or integers, as its readers want; what one in float makes is turned by a kernel of its own.
+    """
+    makers: dict[str, list[Alternative]] = defaultdict(list)
+    readers: dict[str, dict[str, list[Alternative]]] = defaultdict(lambda: defaultdict(list))
+    for way, plan in ((way, sensed.plans[way.plan]) for way in sensed.alternatives):
+        for region, scheme in plan.lowered():
+            if region.name in way.regions:
+                for value in (*scheme.writes, *scheme.hands_on):
+                    _add(makers[value], way)
+                for value in scheme.reads:
+                    _add(readers[value][way.group.name], way)
+    values = {str(value.name): value for value in ir.every_value(model)}
+    found = []
+    for value, by_group in readers.items():
+        maker = {way.group.name for way in makers[value]}
+        between = tuple(tuple(ways) for group, ways in by_group.items() if group not in maker)
+        if between and value in sensed.sizes:
+            seconds = latency.crossing(values[value], sensed.sizes[value])
+            found.append(Boundary(0.0, seconds, tuple(makers[value]), between, always_float=False))
     return found
 
 

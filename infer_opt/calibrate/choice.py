@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from infer_opt.calibrate.evaluation import Score
     from infer_opt.calibrate.metrics import OutputError
@@ -28,6 +28,7 @@ class Judged:
         errors: against the original, by output; empty where nothing was verified.
         drifts: of one that was ordered: why its errors do not hold on noisy or blurred samples, or None.
         latency: measured here, or None.
+        modelled: seconds of one run on the device, by its latency model, or None.
         refused: why its outputs are not right enough, or None.
         failed: why it does not run, or None.
         bytes: size of the artifact.
@@ -42,6 +43,7 @@ class Judged:
     failed: str | None = None
     drifts: str | None = None
     score: Score | None = None
+    modelled: float | None = None
 
     @property
     def least_db(self) -> float:
@@ -73,16 +75,37 @@ def choose(judged: Sequence[Judged], unmeasured: str | None) -> tuple[Judged, st
         raise InputError(f"no artifact came out that runs and is right enough: {refusals}", "report it with the model")
     if len(judged) == 1:
         return judged[0], "the only candidate"
-    if unmeasured is not None or any(item.latency is None for item in right):
-        smallest = min(right, key=lambda item: item.bytes)
-        why = f"smallest that is right enough; latency was not measured: {unmeasured or 'it cannot be run here'}"
-        return smallest, "; ".join(filter(None, (why, refusals)))
+    unmeasured = unmeasured or ("it cannot be run here" if any(item.latency is None for item in right) else None)
+    best, why = _fastest(right) if unmeasured is None else _unmeasured(right, unmeasured)
+    return best, "; ".join(filter(None, (why, refusals)))
+
+
+def _fastest(right: Sequence[Judged]) -> tuple[Judged, str]:
     # Ratios are taken round by round, so that what else the machine does weighs on both sides alike.
-    fastest = max(map(_speedup, right))
-    best = max((item for item in right if TIE * _speedup(item) >= fastest), key=lambda item: item.least_db)
+    best = _most_exact(right, {item.name: _speedup(item) for item in right})
     others = ", ".join(f"{item.name} {_speedup(item):.2f}x" for item in right if item is not best)
     why = f"{best.name} is fastest of what is right enough: {_speedup(best):.2f}x the original (measured)"
-    return best, "; ".join(filter(None, (why + (f"; {others}" if others else ""), refusals)))
+    return best, why + (f"; {others}" if others else "")
+
+
+def _unmeasured(right: Sequence[Judged], unmeasured: str) -> tuple[Judged, str]:
+    """The fastest by the device's model, of ties as exact the smallest; where there is none, the smallest."""
+    known = {item.name: 1e6 * item.modelled for item in right if item.modelled}
+    if len(known) < len(right):
+        smallest = min(right, key=lambda item: item.bytes)
+        return smallest, f"smallest that is right enough; latency was not measured: {unmeasured}"
+    speeds = {name: 1 / taken for name, taken in known.items()}
+    best = _most_exact(sorted(right, key=lambda item: item.bytes), speeds)
+    others = ", ".join(f"{name} {taken:.0f} us" for name, taken in known.items() if name != best.name)
+    why = f"{best.name} is fastest of what is right enough: {known[best.name]:.0f} us (modelled)"
+    why += f"; {others}" if others else ""
+    return best, f"{why}; latency was not measured: {unmeasured}"
+
+
+def _most_exact(right: Sequence[Judged], speeds: Mapping[str, float]) -> Judged:
+    """Of those that tie with the fastest."""
+    fastest = max(speeds.values())
+    return max((item for item in right if TIE * speeds[item.name] >= fastest), key=lambda item: item.least_db)
 
 
 def _speedup(item: Judged) -> float:

@@ -36,7 +36,7 @@ def _cost(sensed: Sensed, noise: Noise) -> str:
         return error
     before, change = 1e6 * times[0], 1e6 * (times[0] - times[1])
     gain = f"saves {change:.0f} of {before:.0f}" if change >= 0 else f"adds {-change:.0f} to {before:.0f}"
-    return f"{error} and {gain} us (measured)"
+    return f"{error} and {gain} us ({sensed.kind})"
 
 
 def lost(integers: Judged, winner: Judged) -> str | None:

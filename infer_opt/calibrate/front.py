@@ -43,9 +43,9 @@ class Point:
         level: SQNR in dB that it was made to keep: infinite of all in float, minus infinite without a limit.
         lowered: in the order of the graph.
         sqnr: in dB by part of the outputs, with these lowered together, on calibration samples.
-        gain: seconds that it saves, modelled from measured kernel times; where nothing was timed, a stand-in that
-            only orders choices.
-        seconds: of one run, modelled as the sum of measured kernel times, or None where nothing was timed.
+        gain: seconds that it saves, modelled from kernel times; where there are none, a stand-in that only orders
+            choices.
+        seconds: of one run, modelled as the sum of kernel times, or None where there are none.
         speedup: of the run with all in float by this one's, modelled likewise, or None.
     """
 
@@ -151,7 +151,7 @@ def _gain(lowered: Sequence[Alternative], gains: Mapping[Alternative, float], be
 
 
 def _gains(model: ir.Model, sensed: Sensed) -> dict[Alternative, float]:
-    """Seconds that each saves; where nothing was timed, the weights that it makes smaller stand for them."""
+    """Seconds that each saves; where there are no times, the weights that it makes smaller stand for them."""
     constants = ir.initializers(model)
     held = {
         (plan.name, region.name): sum(ir.elements(constants[site.value]) or 0 for site in scheme.weights)

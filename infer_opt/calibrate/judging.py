@@ -95,6 +95,10 @@ class Workshop(Protocol):
         """
         ...
 
+    def modelled(self, candidate: Candidate) -> float | None:
+        """Seconds of one run by the device's latency model; None where there is none, or latency is measured."""
+        ...
+
 
 @dataclass(frozen=True)
 class Contest:
@@ -165,7 +169,7 @@ class _Court:
         """Build it and judge its outputs."""
         with self._stages("emit"):
             built = self._workshop.build(candidate)
-        judged = Judged(candidate.name, built.bytes, (), None, None)
+        judged = Judged(candidate.name, built.bytes, (), None, None, modelled=self._workshop.modelled(candidate))
         if self._expected is not None and self._contest.samples is not None:
             try:
                 runner = self._workshop.open(built)

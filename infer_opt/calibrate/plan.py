@@ -60,6 +60,7 @@ class Scheme:
         activations: the format of quantized values. Where it is `DYNAMIC` there are none: the kernel reads and writes
             float, and quantizes what it reads by itself, with one scale for the whole tensor. None at `fp16`.
         reads, writes: values that it reads and writes quantized, or in FP16.
+        hands_on: values that it writes in integers where all who read them want that, and in float otherwise.
         window: low and high end that an absorbed activation gives the output (None: no end).
         fixed_range: the range that the operator gives by definition (a Sigmoid), which needs no statistics.
         moves_data: it copies numbers, so what it writes needs no statistics of its own.
@@ -73,6 +74,7 @@ class Scheme:
     activations: Format | None = None
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    hands_on: tuple[str, ...] = ()
     window: tuple[float | None, float | None] = (None, None)
     fixed_range: tuple[float, float] | None = None
     weights: tuple[WeightSite, ...] = ()

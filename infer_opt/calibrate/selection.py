@@ -56,7 +56,10 @@ def select(
     if not ways:  # the time was over before any was measured, and the solver takes no empty problem
         return ()
     place = {way: index for index, way in enumerate(ways)}
-    costs = np.array([-gains[way] for way in ways] + [each.seconds for each in boundaries for _ in range(2)])
+    costs = np.array(
+        [-gains[way] for way in ways]
+        + [seconds for each in boundaries for seconds in (each.to_float, each.to_integers)]
+    )
     constraints = [_one_way(place, len(costs))]
     if boundaries:
         constraints.append(_crossed(boundaries, place, len(costs)))

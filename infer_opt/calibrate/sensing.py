@@ -1,4 +1,4 @@
-"""What lowering each part of a model costs and gains, measured: its error alone, and the times of its kernels."""
+"""What lowering each part of a model costs and gains: its error alone, measured, and the times of its kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from infer_opt.calibrate.sensitivity import measure
 from infer_opt.calibrate.tails import Tails
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from infer_opt.calibrate.grouping import Alternative
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.plan import Plan
     from infer_opt.calibrate.progress import Stages
     from infer_opt.calibrate.sensitivity import Sensitivity, Trial
-    from infer_opt.calibrate.target import Target
+    from infer_opt.calibrate.target import LatencyModel, Target
 
 __all__ = ["Means", "Sensed", "next_telling", "sense_plans", "takes_long", "telling"]
 
@@ -42,9 +42,10 @@ class Sensed:
     Args:
         plans: by name; each lowers every region that it may.
         samples: how many were run for each alternative.
-        in_float: times of every region where nothing is lowered; None where this host's latency does not count.
+        in_float: times of every region where nothing is lowered; None where nothing tells.
         lowered: and by name of each plan.
-        unmeasured: why not, or None.
+        unmeasured: why this host's latency does not count, or None.
+        model: where that is so, what the times are of instead; None where they were measured, or there are none.
         sizes: elements of the values by name, for the sample that was timed.
     """
 
@@ -55,6 +56,14 @@ class Sensed:
     lowered: Mapping[str, RegionTimes]
     unmeasured: str | None
     sizes: Mapping[str, int]
+    model: LatencyModel | None = None
+
+    @property
+    def kind(self) -> str | None:
+        """Of the times: `measured` or `modelled`; None where there are none."""
+        if self.in_float is None:
+            return None
+        return "measured" if self.model is None else "modelled"
 
     @property
     def alternatives(self) -> tuple[Alternative, ...]:
@@ -62,7 +71,7 @@ class Sensed:
         return tuple(noise.alternative for noise in self.sensitivity.noises)
 
     def seconds(self, way: Alternative) -> tuple[float, float] | None:
-        """Measured time of a group's kernels in float, and lowered."""
+        """Time of a group's kernels in float, and lowered."""
         if self.in_float is None:
             return None
         before, after = (
@@ -73,7 +82,7 @@ class Sensed:
 
     @property
     def total_in_float(self) -> float | None:
-        """Measured time of all kernels in float: one run without what lies between them."""
+        """Time of all kernels in float: one run without what lies between them."""
         return None if self.in_float is None else sum(self.in_float.regions.values()) + self.in_float.other
 
 
@@ -87,6 +96,7 @@ class Means:
         setting: digest of what noises depend on beside models, plans and samples: the device and this host's CPU.
         deadline: ends the measuring.
         threads: to time kernels with.
+        finished: what is done to a plan before it is written.
     """
 
     latencies: LatencyTable = field(default_factory=lambda: LatencyTable({}))
@@ -94,6 +104,7 @@ class Means:
     setting: str = ""
     deadline: Deadline = field(default_factory=Deadline)
     threads: int = 1
+    finished: Callable[[Plan], Plan] = lambda plan: plan
 
 
 def sense_plans(
@@ -110,23 +121,28 @@ def sense_plans(
     def alone(part: ir.Model, way: Alternative) -> ir.Model:
         return target.rehearse(part, by_name[way.plan].only(way.regions))
 
+    unmeasured, shapes = target.timed_here(), {name: array.shape for name, array in few.feeds[0].items()}
+    latency = target.latency_model() if unmeasured else None
+
     def times(plan: Plan) -> RegionTimes:
         def measured() -> RegionTimes:
             return region_times(model, plan, target.rehearse(model, plan), few.feeds, means.threads)
 
+        if latency is not None:
+            return latency.times(model, means.finished(plan), shapes)
         return means.latencies.times(plan.name, measured)
 
     ways = alternatives(plans)
     with stages("sensitivity", len(ways)) as advance:
-        unmeasured = target.timed_here()
-        in_float = None if unmeasured else times(float_plan(plans[0].regions))
-        lowered = {} if unmeasured else {plan.name: times(plan) for plan in plans}
+        timed = unmeasured is None or latency is not None
+        in_float = times(float_plan(plans[0].regions)) if timed else None
+        lowered = {plan.name: times(plan) for plan in plans} if timed else {}
         journal = Journal(means.cache, _content(means.setting, model, plans, few) if means.cache else "")
         sensitivity = measure(
             Tails(model, few, plans[0].regions), ways, alone, journal=journal, deadline=means.deadline, advance=advance
         )
-    sizes = ir.value_sizes(model, {name: array.shape for name, array in few.feeds[0].items()})
-    return Sensed(by_name, sensitivity, len(few.feeds), in_float, lowered, unmeasured, sizes)
+    sizes = ir.value_sizes(model, shapes)
+    return Sensed(by_name, sensitivity, len(few.feeds), in_float, lowered, unmeasured, sizes, latency)
 
 
 def telling(model: ir.Model, trial: Trial) -> Trial:

@@ -47,7 +47,9 @@ def sensing_table(sensed: Sensed, front: Sequence[Point]) -> dict[str, Any]:
         "groups": [entry(noise) for noise in sorted(sensitivity.noises, key=lambda noise: -noise.powers[weakest])],
         "together_db": {name: _rounded(found) for name, found in together.items()},
         "front": [point.table() for point in front],
+        "times": sensed.kind,
         "unmeasured": sensed.unmeasured,
+        "model": None if sensed.model is None else sensed.model.basis,
         "kept": [
             {"name": region.name, "reason": first.choices[region.name].reason}
             for region in first.regions

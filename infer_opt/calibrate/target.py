@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from infer_opt import ir
+    from infer_opt.calibrate.kernel_times import RegionTimes
     from infer_opt.calibrate.plan import Plan, Region
     from infer_opt.calibrate.runner import Runner
 
-__all__ = ["Artifact", "Target"]
+__all__ = ["Artifact", "LatencyModel", "Target"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,27 @@ class Artifact:
     checked: str
     unchecked: tuple[str, ...] = ()
     run: tuple[tuple[str, str | int | bool], ...] = ()
+
+
+class LatencyModel(Protocol):
+    """What a device would take, where this host cannot measure it."""
+
+    @property
+    def basis(self) -> str:
+        """What the figures rest on, in words."""
+        ...
+
+    def times(self, model: ir.Model, plan: Plan, shapes: Mapping[str, Sequence[int]]) -> RegionTimes:
+        """Modelled seconds of each region, and in `other` of what lies between them, for inputs of these shapes."""
+        ...
+
+    def crossing(self, value: ir.Value, elements: int) -> float:
+        """Modelled seconds to turn a value that is made in float into integers.
+
+        Args:
+            elements: how many it has.
+        """
+        ...
 
 
 class Target(Protocol):
@@ -66,4 +88,8 @@ class Target(Protocol):
 
     def timed_here(self) -> str | None:
         """None where this host's latency counts for the device, otherwise why it does not."""
+        ...
+
+    def latency_model(self) -> LatencyModel | None:
+        """What to go by where it does not; None where too little is known of the device."""
         ...

@@ -94,7 +94,7 @@ def sensitivity_command(
         ("all together (predicted)", name, "", *(_decibels(found[part]) for part in parts))
         for name, found in table["together_db"].items()
     ]
-    times = ("float us", "INT8 us") if table["unmeasured"] is None else ()
+    times = ("float us", "INT8 us") if table["times"] is not None else ()
     header = ("part", "precision", "regions", *parts, *times)
     rows += [row + ("",) * len(times) for row in together]
     listing(header, rows, numbers=range(2, len(header)))
@@ -106,7 +106,7 @@ def sensitivity_command(
 
 def _list_front(table: dict[str, Any]) -> None:
     parts = list(next(iter(table["together_db"].values()), {}))
-    timed = table["unmeasured"] is None
+    timed = table["times"] is not None
     rows = [
         (
             point["level"],
@@ -121,12 +121,13 @@ def _list_front(table: dict[str, Any]) -> None:
 
 
 def _notes(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "latency", table["unmeasured"] or "measured kernel by kernel on this host, all parts at INT8 together"
-    yield (
-        "front",
-        "SQNR of calibration samples run with the whole choice"
-        + ("" if table["unmeasured"] else "; latency modelled: measured kernel times, summed"),
-    )
+    kinds = {
+        "measured": "measured kernel by kernel on this host, all parts at INT8 together",
+        "modelled": table["model"],
+    }
+    yield "latency", "; ".join(filter(None, (kinds.get(table["times"]), table["unmeasured"])))
+    summed = "" if table["times"] is None else f"; latency modelled: {table['times']} kernel times, summed"
+    yield "front", f"SQNR of calibration samples run with the whole choice{summed}"
     lowered = {name for entry in table["groups"] for name in entry["regions"]}
     yield "parts", f"{len({entry['name'] for entry in table['groups']})}, of {len(lowered)} regions"
     reasons: dict[str, int] = {}

@@ -23,8 +23,7 @@ _MOST_WARNINGS = 6
 
 def summarise(report: Report, *, dry_run: bool) -> None:
     """Print the report's main lines on stderr."""
-    speedup = "latency not measured" if report.speedup is None else f"{report.speedup:.2f}x the original (measured)"
-    title = f"{report.source} for {report.target}: {report.chosen}, {speedup}"
+    title = f"{report.source} for {report.target}: {report.chosen}, {_speedup(report)}"
     facts(_rows(report, dry_run=dry_run), title=title, stream=sys.stderr)
 
 
@@ -48,10 +47,25 @@ def _rows(report: Report, *, dry_run: bool) -> Iterator[tuple[str, str]]:
         yield "warning", f"{len(report.warnings) - _MOST_WARNINGS} more in report.json"
 
 
+def _speedup(report: Report) -> str:
+    found = report.latency()
+    if found["kind"] == "measured":
+        return f"{found['speedup']:.2f}x the original (measured)"
+    return (
+        f"{found['speedup_over_float']:.2f}x all in FP32 (modelled)"
+        if found["kind"] == "modelled"
+        else "latency not measured"
+    )
+
+
 def _latency(report: Report) -> str:
-    before, after = report.original_latency, report.best.latency
+    before, after, found = report.original_latency, report.best.latency, report.latency()
+    missing = f"not measured: {report.latency_note or 'nothing could be run'}"
+    if found["kind"] == "modelled":
+        taken = f"{found['float_ms']:.3g} ms in FP32, {found['artifact_ms']:.3g} ms after"
+        return f"{taken} (modelled by a roofline; {missing})"
     if before is None or after is None:
-        return f"not measured: {report.latency_note or 'nothing could be run'}"
+        return missing
     return f"{before.p50_ms:.3g} ms before, {after.p50_ms:.3g} ms after (measured here, P50, {after.rounds} rounds)"
 
 

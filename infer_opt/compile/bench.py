@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from infer_opt.calibrate.judging import Built, Candidate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from infer_opt.calibrate.runner import Runner
@@ -22,11 +23,13 @@ class Bench:
 
     Args:
         threads: to load artifacts with, or None where nothing is to be run.
+        shapes: of a sample's inputs, by which latency is modelled; None where there is no sample.
     """
 
     target: Target
     folder: Path
     threads: int | None
+    shapes: Mapping[str, Sequence[int]] | None = None
 
     def build(self, candidate: Candidate) -> Built:
         """Write the artifact into a folder of the plan's name."""
@@ -39,3 +42,11 @@ class Bench:
         if self.threads is None:
             return None
         return self.target.run(built.folder, built.artifact, self.threads)
+
+    def modelled(self, candidate: Candidate) -> float | None:
+        """By the target's own model."""
+        latency = None if self.shapes is None else self.target.latency_model()
+        if latency is None or self.shapes is None:
+            return None
+        times = latency.times(candidate.model, candidate.plan, self.shapes)
+        return sum(times.regions.values()) + times.other

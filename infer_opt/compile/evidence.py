@@ -17,6 +17,8 @@ from infer_opt.calibrate.verifying import Verifying, verifying
 from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from infer_opt.calibrate.budget import Budget
     from infer_opt.calibrate.deadline import Deadline
     from infer_opt.calibrate.latency_table import LatencyTable
@@ -49,6 +51,13 @@ class Evidence:
     def threads(self) -> int | None:
         """To run candidates with; None where nothing is run."""
         return None if self.original.runner is None else self.request.thread_count
+
+    @property
+    def shapes(self) -> Mapping[str, Sequence[int]] | None:
+        """Of the inputs of the first sample; None where there is none."""
+        if self.judged_on is None:
+            return None
+        return {name: array.shape for name, array in next(iter(self.judged_on.samples)).items()}
 
     def contest(self, budget: Budget | None, latencies: LatencyTable, deadline: Deadline, *, timed: bool) -> Contest:
         """What candidates are held to.

@@ -54,15 +54,16 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
         candidates.append(Candidate(replace(float_plan(target.regions(source)), name=ORIGINAL), source))
     contest = evidence.contest(None if order.named else request.budget, latencies, deadline, timed=unmeasured is None)
     with staging(request.out) as folder:
-        workshop = Bench(target, folder, evidence.threads)
+        workshop = Bench(target, folder, evidence.threads, evidence.shapes)
         verdict = judge(candidates, workshop, contest, stages)
         best, why = choose(verdict.judged, unmeasured)
         winner = next(item for item in verdict.built if item.plan.name == best.name)
         if best.latency is None:
             unmeasured = unmeasured or "it cannot be run here"
+        in_float = workshop.modelled(Candidate(float_plan(target.regions(model)), model))
         doubts = [*unverified_branches(winner, planned.model, evidence), *cut_short(deadline)]
         done = Compiled(
-            request, order, evidence, steps, planned, verdict, winner, why, unmeasured, doubts, stages.seconds
+            request, order, evidence, steps, planned, verdict, winner, why, unmeasured, in_float, doubts, stages.seconds
         )
         report = report_of(done)
         write_report(report, winner.folder)

@@ -142,7 +142,7 @@ class _Planning:
         wanted = watched_values(self.model, self.regions) if int8 else []
         wanted += half_values(self.model, self.regions) if self.half else []
         auditor = None if samples.is_random else Auditor(samples, input_specs(self.model), self.request.seed)
-        stages, means = self.host.stages, self.host.means
+        stages, means = self.host.stages, replace(self.host.means, finished=self._finished)
         ground = Groundwork(
             self.request, self.order, self.target, self.model, self.regions, samples.calibration, stages, means
         )

@@ -39,6 +39,7 @@ class Compiled:
         planned: what was learnt while they were planned.
         why: why the winner won.
         unmeasured: why there is no latency, or None.
+        float_modelled: seconds of one run with all in FP32 by the device's latency model, or None.
         doubts: what could not be found out, in words.
         stages: measured seconds.
     """
@@ -52,6 +53,7 @@ class Compiled:
     winner: Built
     why: str
     unmeasured: str | None
+    float_modelled: float | None
     doubts: Sequence[str]
     stages: dict[str, float]
 
@@ -93,6 +95,7 @@ def report_of(done: Compiled) -> Report:
         passes=tuple(_pass_report(step) for step in done.steps if best.name != ORIGINAL),
         candidates=done.verdict.judged,
         original_latency=done.verdict.reference,
+        float_modelled=done.float_modelled,
         latency_note=done.unmeasured,
         surgery=_surgery(request),
         original_bytes=sum(file.stat().st_size for file in ir.source_files(request.model)),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
 from infer_opt.calibrate.feeding import feeding
+from infer_opt.calibrate.half import half_values, half_verdicts, with_half
 from infer_opt.calibrate.plan import DYNAMIC, INT8
 from infer_opt.calibrate.planner import watched_values
 from infer_opt.calibrate.progress import Silent, Stages
@@ -17,6 +19,7 @@ from infer_opt.errors import InputError
 
 if TYPE_CHECKING:
     from infer_opt.calibrate.front import Point
+    from infer_opt.calibrate.plan import Choice
     from infer_opt.calibrate.progress import Progress
     from infer_opt.calibrate.sensing import Sensed
     from infer_opt.calibrate.target import Target
@@ -51,9 +54,16 @@ def sense(request: Request, progress: Progress | None = None) -> tuple[Sensed, t
             f"no part of `{request.model}` can run at INT8 on `{request.profile.name}`: {reason}",
             "name a --target whose precisions hold int8",
         )
-    ground = Groundwork(request, order, target, model, regions, samples, stages, Means(threads=request.thread_count))
-    ground.calibrate(watched_values(model, regions))
+    wanted = [*watched_values(model, regions), *(half_values(model, regions) if order.half else ())]
+    verdicts: dict[str, Choice] = {}
+    means = Means(threads=request.thread_count)
+    if order.half:
+        means = replace(means, finished=lambda plan: with_half(plan, verdicts))
+    ground = Groundwork(request, order, target, model, regions, samples, stages, means)
+    ground.calibrate(wanted)
     ground.equalise()
+    if order.half:
+        verdicts.update(half_verdicts(ground.model, ground.regions, ground.sketches))
     explorer = ground.explorer()
     sensed = explorer.sensed(explorer.repaired(ground.lowered(), request.seed))
     return sensed, explorer.front(sensed)

@@ -23,7 +23,16 @@ from onnx_ir import node as make_node
 
 from infer_opt.ir.collector import collection_paused
 from infer_opt.ir.constants import array, constant, content_bytes, initializer_bytes, is_constant, scalar
-from infer_opt.ir.counting import Sparsity, Stored, Work, multiply_adds, operators, sparsity, stored
+from infer_opt.ir.counting import (
+    Sparsity,
+    Stored,
+    Work,
+    multiply_adds,
+    multiply_adds_by_node,
+    operators,
+    sparsity,
+    stored,
+)
 from infer_opt.ir.cuts import crossing_sizes, tail, with_outputs
 from infer_opt.ir.detached import Detached, detach
 from infer_opt.ir.edit import (
@@ -33,6 +42,7 @@ from infer_opt.ir.edit import (
     clone,
     constant_value,
     drop_constants,
+    every_value,
     inner_graphs,
     interface_values,
     operator_name,
@@ -119,6 +129,7 @@ __all__ = [
     "drop_constants",
     "elements",
     "evaluate",
+    "every_value",
     "expand_references",
     "file_sha256",
     "files_sha256",
@@ -136,6 +147,7 @@ __all__ = [
     "load",
     "make_node",
     "multiply_adds",
+    "multiply_adds_by_node",
     "nodes",
     "numpy_dtype",
     "operate",

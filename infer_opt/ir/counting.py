@@ -17,7 +17,7 @@ from infer_opt.ir.shapes import dims, elements
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Sparsity", "Stored", "Work", "multiply_adds", "operators", "sparsity", "stored"]
+__all__ = ["Sparsity", "Stored", "Work", "multiply_adds", "multiply_adds_by_node", "operators", "sparsity", "stored"]
 
 
 @dataclass(frozen=True)
@@ -98,17 +98,19 @@ def multiply_adds(model: ir.Model) -> Work:
     Those of a ConvTranspose are what it multiplies before padding crops the result. Nodes inside If, Loop and Scan
     count as unknown: how often they run depends on the input.
     """
-    total, unknown = 0, []
-    for graph in all_graphs(model):
-        for node in graph:
-            if node.op_type not in _COUNTED or node.domain:
-                continue
-            count = _COUNTED[node.op_type](node) if graph is model.graph else None
-            if count is None:
-                unknown.append(str(node.name))
-            else:
-                total += count
-    return Work(total, tuple(unknown))
+    found = multiply_adds_by_node(model)
+    unknown = tuple(name for name, count in found.items() if count is None)
+    return Work(sum(count for count in found.values() if count is not None), unknown)
+
+
+def multiply_adds_by_node(model: ir.Model) -> dict[str, int | None]:
+    """Those of each node that `multiply_adds` counts, by name; None where they are unknown."""
+    return {
+        str(node.name): _COUNTED[node.op_type](node) if graph is model.graph else None
+        for graph in all_graphs(model)
+        for node in graph
+        if node.op_type in _COUNTED and not node.domain
+    }
 
 
 def _conv(node: ir.Node) -> int | None:

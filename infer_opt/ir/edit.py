@@ -20,6 +20,7 @@ __all__ = [
     "clone",
     "constant_value",
     "drop_constants",
+    "every_value",
     "inner_graphs",
     "interface_values",
     "operator_name",
@@ -94,6 +95,12 @@ def all_graphs(model: ir.Model) -> Iterator[ir.Graph]:
 def operator_name(node: ir.Node) -> str:
     """`Conv`, or `DOMAIN::OP` outside the standard's own domain."""
     return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+def every_value(model: ir.Model) -> list[ir.Value]:
+    """The model's inputs and what nodes make, in subgraphs too; no constants."""
+    made = [value for graph in all_graphs(model) for node in graph for value in node.outputs]
+    return [value for value in (*model.graph.inputs, *made) if value.name]
 
 
 def inner_graphs(node: ir.Node) -> Sequence[ir.Graph]:

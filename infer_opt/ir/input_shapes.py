@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from infer_opt.errors import UsageError, nearest
-from infer_opt.ir.edit import all_graphs, clone
+from infer_opt.ir.edit import clone, every_value
 from infer_opt.ir.inference import infer_shapes
 from infer_opt.ir.shapes import dims, elements
 
@@ -86,8 +86,7 @@ def at_shapes(model: ir.Model, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
 def value_sizes(model: ir.Model, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
     """Elements of each value, those of subgraphs too, where inputs have these shapes, as far as inference tells."""
     copy = at_shapes(model, shapes)
-    made = [value for graph in all_graphs(copy) for node in graph for value in node.outputs]
-    sizes = {str(value.name): elements(value) for value in (*copy.graph.inputs, *made)}
+    sizes = {str(value.name): elements(value) for value in every_value(copy)}
     return {name: size for name, size in sizes.items() if size is not None}
 
 

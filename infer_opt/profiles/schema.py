@@ -160,7 +160,7 @@ class ProfileFile(Profile):
     abstract: Annotated[bool, "true for a file that is only extended, never a target"] = False
 
 
-_COST = "not used yet: the cost model, for devices that cannot be timed here"
+_COST = "not used yet: the roofline, for devices that cannot be timed here"
 
 RESERVED: Mapping[str, str] = MappingProxyType(
     {
@@ -170,17 +170,12 @@ RESERVED: Mapping[str, str] = MappingProxyType(
         "cores": _COST,
         "memory_mb": "not used yet: `compile`, to refuse a model that does not fit",
         "unified_memory": _COST,
-        "bandwidth_gbs": _COST,
-        "peak": _COST,
-        "peak.fp32_gflops": _COST,
-        "peak.fp16_tflops": _COST,
-        "peak.int8_tops": _COST,
         "peak.sparse_int8_tops": _COST,
         "sparse_2_4": "not used yet: `compile`, to try sparse kernels",
         "dynamic_shapes": "not used yet: `compile`, to refuse dynamic inputs where the device needs fixed ones",
         "runtime.name": "not used yet: `doctor`, to look for the runtime on the device",
         "dialect.weight_symmetric": "not used yet: the planner, which makes all weights symmetric",
-        "unknown": "not used yet: the cost model, to say which figures it does without",
+        "unknown": "not used yet: the roofline, to say which figures it does without",
         "confidence": "not used yet: the report, to say how far the profile can be trusted",
     }
 )

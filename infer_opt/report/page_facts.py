@@ -39,6 +39,7 @@ def facts_of(table: Mapping[str, Any]) -> dict[str, Any]:
         "scored": any(item["score"] is not None for item in table["candidates"]),
         "drops": any(item["drop"] is not None for item in table["outputs"]),
         "judged_on": samples_in_words(table["samples"]),
+        "latency_head": "Latency, modelled" if table["latency"]["kind"] == "modelled" else "Latency, P50",
         "tie": round(100 * (TIE - 1)),
         "audit": table["samples"].get("audit"),
         "exact_db": EXACT_DB,
@@ -90,7 +91,7 @@ def _plot(table: Mapping[str, Any], parts: Sequence[str]) -> str | None:
     sensitivity = table["sensitivity"]
     if sensitivity is None or len(sensitivity["front"]) < 2 or not parts:
         return None
-    timed = sensitivity["unmeasured"] is None
+    timed = sensitivity["times"] is not None
     front = [
         Mark(point["modelled_speedup"] if timed else len(point["groups"]), point["sqnr_db"], point["candidate"] or "")
         for point in sensitivity["front"]
@@ -106,14 +107,15 @@ def _built(table: Mapping[str, Any], *, timed: bool) -> list[Mark]:
     """
     points = {entry["candidate"]: entry for entry in table["sensitivity"]["front"] if entry["candidate"]}
     base = next((item["p50_ms"] for item in table["candidates"] if item["name"] == "fp32"), None)
-    base = base or table["latency"].get("original_ms")
+    base = base or table["latency"].get("original_ms") or table["sensitivity"]["front"][0]["modelled_ms"]
     found = []
     for item in table["candidates"]:
         errors = {error["name"]: error["sqnr_db"] for error in item["outputs"] if error["sqnr_db"] is not None}
         integers = any(precision.startswith("int") for precision in item["precisions"])
         point = points.get(item["name"])
         if timed:
-            measured = base / item["p50_ms"] if base and item["p50_ms"] else None
+            taken = item["p50_ms"] or item["modelled_ms"]
+            measured = base / taken if base and taken else None
             place = measured or (point and point["modelled_speedup"])
         else:
             place = len(point["groups"] if point else table["sensitivity"]["groups"])

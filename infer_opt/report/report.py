@@ -65,6 +65,8 @@ class Report:
 
     Args:
         plans: of all candidates by name.
+        original_latency: measured here, or None; float_modelled: where the device's is modelled, seconds with all in
+            FP32.
         sensed, front: what groups of regions cost and gain, and the choices between, where that was measured.
         ranges: of the values that INT8 quantizes, or would, the widest first.
     """
@@ -79,6 +81,7 @@ class Report:
     passes: tuple[PassReport, ...]
     candidates: tuple[Judged, ...]
     original_latency: Latency | None
+    float_modelled: float | None
     latency_note: str | None
     original_bytes: int
     artifact_bytes: int
@@ -122,7 +125,7 @@ class Report:
             "warnings": list(self.warnings),
             "budget_faults": list(self.budget_faults),
             "bytes": {"original": self.original_bytes, "artifact": self.artifact_bytes},
-            "latency": self._latency(),
+            "latency": self.latency(),
             "outputs": [error_table(error) for error in self.best.errors],
             "samples": self.samples,
             "candidates": [_candidate(item, self.plans.get(item.name)) for item in self.candidates],
@@ -151,9 +154,10 @@ class Report:
         found["region_ms"] = _region_times(self.sensed)
         return found
 
-    def _latency(self) -> dict[str, Any]:
+    def latency(self) -> dict[str, Any]:
+        """Of the original and the artifact, JSON-able, with its `kind`."""
         if self.original_latency is None or self.best.latency is None:
-            return {"kind": "not measured", "note": self.latency_note}
+            return {"kind": "not measured", "note": self.latency_note} | self._modelled()
         return {
             "kind": "measured",
             "note": self.latency_note,
@@ -161,6 +165,18 @@ class Report:
             "artifact_ms": round(self.best.latency.p50_ms, 4),
             "speedup": round(self.best.latency.ratio, 3),
             "rounds": self.best.latency.rounds,
+        }
+
+    def _modelled(self) -> dict[str, Any]:
+        """Empty where nothing tells how long the device takes."""
+        before, after = self.float_modelled, self.best.modelled
+        if not before or not after:
+            return {}
+        return {
+            "kind": "modelled",
+            "float_ms": round(1e3 * before, 4),
+            "artifact_ms": round(1e3 * after, 4),
+            "speedup_over_float": round(before / after, 3),
         }
 
 
@@ -193,6 +209,7 @@ def _candidate(item: Judged, plan: Plan | None) -> dict[str, Any]:
         "min_sqnr_db": min((round(error.sqnr, 2) for error in item.errors if error.floats), default=None),
         "p50_ms": None if latency is None else round(latency.p50_ms, 4),
         "speedup": None if latency is None else round(latency.ratio, 3),
+        "modelled_ms": None if item.modelled is None else round(1e3 * item.modelled, 4),
         "precisions": dict(sorted(precisions.items())),
         "outputs": [error_table(error) for error in item.errors],
     }

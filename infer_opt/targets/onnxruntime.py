@@ -85,6 +85,10 @@ class OnnxRuntimeTarget:
         """None where this host's CPU has the INT8 kernels of the profile's."""
         return unlike_host(self.profile)
 
+    def latency_model(self) -> None:
+        """None: of CPUs no profile states rates that would tell kernels apart."""
+        return
+
 
 @cache
 def _operators() -> frozenset[tuple[str, str]]:

@@ -80,6 +80,7 @@ class _Finder:
             self._activation,
             reads=_names(offer.reads),
             writes=() if offer.float_output or not self._dialect.output_q else _names(writes),
+            hands_on=() if offer.float_output or self._dialect.output_q else _names(writes),
             window=_window(activation),
             fixed_range=_FIXED_RANGES.get(node.op_type),
             weights=offer.weights,

@@ -17,6 +17,7 @@ from infer_opt.calibrate.target import Artifact
 from infer_opt.targets.fusion import placed
 from infer_opt.targets.qdq import write_qdq
 from infer_opt.targets.regions import find_regions, float_region
+from infer_opt.targets.roofline import Roofline
 from infer_opt.targets.rounding import rounded
 from infer_opt.targets.support import refuse_newer_opset, refuse_unsupported, stand_ins
 from infer_opt.targets.typed import half_scheme, write_half
@@ -129,6 +130,10 @@ class TensorRTTarget:
     def timed_here(self) -> str | None:
         """Never: this host's CPU says nothing about a GPU."""
         return f"the {self.profile.name} is a GPU"
+
+    def latency_model(self) -> Roofline | None:
+        """By the profile's rates."""
+        return Roofline.of(self.profile)
 
     def _script(self, model: ir.Model) -> str:
         options = [f"--onnx={_MAIN}", "--saveEngine=model.plan", "--timingCacheFile=model.cache"]

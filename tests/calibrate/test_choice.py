@@ -131,6 +131,29 @@ def test_one_unmeasured_candidate_makes_latency_no_ground() -> None:
     assert why == "smallest that is right enough; latency was not measured: it cannot be run here"
 
 
+def modelled(name: str, microseconds: float | None, size: int, decibels: float = 140.0) -> Judged:
+    """A candidate for a device that is not here."""
+    seconds = None if microseconds is None else 1e-6 * microseconds
+    return replace(judged(name, None, size), modelled=seconds, errors=(with_sqnr(decibels),))
+
+
+@pytest.mark.parametrize(
+    ("candidates", "winner"),
+    [
+        ([("fp32", 100, 400), ("fp16", 60, 200), ("int8", 40, 100, 30)], "int8"),
+        ([("fp32", 100, 400), ("fp16", 60, 200), ("int8", 58, 100, 30)], "fp16"),  # a tie, and more exact
+        ([("fp32", 61, 400), ("fp16", 60, 200, 75)], "fp16"),  # as exact as anybody sees, and smaller
+        ([("fp32", 100, 400), ("fp16", None, 200)], "fp16"),  # one is unknown: sizes decide
+    ],
+)
+def test_where_nothing_is_measured_the_model_decides(candidates: list[tuple], winner: str) -> None:
+    """The fastest by the device's model; of ties the most exact, then the smallest."""
+    best, why = choose([modelled(*each) for each in candidates], "the t4 is a GPU")
+    assert best.name == winner
+    assert why.endswith("latency was not measured: the t4 is a GPU")
+    assert ("(modelled)" in why) == all(each[1] for each in candidates)
+
+
 def test_an_unmeasured_candidate_that_is_refused_does_not_matter() -> None:
     """Only those that could win have to have a time."""
     candidates = [judged("fp32", 1.0, 10), judged("int8", 2.0, 400), judged("int4", None, 1, refused="lost")]

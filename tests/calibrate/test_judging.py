@@ -71,6 +71,7 @@ class Shop:
     folder: Path
     sessions: Mapping[str, Callable[[str], Session | None]]
     built: list[str] = field(default_factory=list)
+    times: Mapping[str, float] = field(default_factory=dict)  # modelled
     opened: list[tuple[str, int]] = field(default_factory=list)  # with how many others were in memory then
     alive: WeakSet[Session] = field(default_factory=WeakSet)
 
@@ -90,6 +91,10 @@ class Shop:
         if opened is not None:
             self.alive.add(opened)
         return opened
+
+    def modelled(self, candidate: Candidate) -> float | None:
+        """See `Workshop`."""
+        return self.times.get(candidate.name)
 
 
 def candidate(name: str) -> Candidate:

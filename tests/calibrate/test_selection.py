@@ -30,19 +30,23 @@ def seconds(chosen: Sequence[Alternative], gains: dict[Alternative, float], boun
     return sum(gains[way] for way in chosen) - sum(each.cost(chosen) for each in boundaries)
 
 
-def between(one: Alternative, other: Alternative, cost: float) -> Boundary:
-    """A value that one group hands on to another."""
-    return Boundary(cost, (one,), ((other,),), always_float=False)
+def between(one: Alternative, other: Alternative, cost: float, back: float | None = None) -> Boundary:
+    """A value that one group hands on to another; turned back at the same cost unless told."""
+    return Boundary(cost if back is None else back, cost, (one,), ((other,),), always_float=False)
 
 
 def test_a_value_is_turned_once_for_all_that_read_it() -> None:
     """Whoever writes or reads it so; nothing where somebody reads it in float whatever is lowered."""
     a, b, c = WAYS[:3]
-    value = Boundary(1.0, (a,), ((b,), (c,)), always_float=False)
+    value = Boundary(1.0, 1.0, (a,), ((b,), (c,)), always_float=False)
     costs = {(a,): 1.0, (a, b): 1.0, (a, b, c): 0.0, (): 0.0, (b,): 1.0, (b, c): 1.0}
     assert {chosen: value.cost(chosen) for chosen in costs} == costs
     shared = replace(value, always_float=True)
     assert {chosen: shared.cost(chosen) for chosen in costs} == costs | {(a,): 0.0, (a, b): 0.0}
+    written_as_wanted = replace(value, to_float=0.0)
+    assert {chosen: written_as_wanted.cost(chosen) for chosen in costs} == costs | {(a,): 0.0, (a, b): 0.0}
+    from_outside = replace(value, writers=())
+    assert [from_outside.cost(chosen) for chosen in ((), (b,), (b, c))] == [0.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -52,8 +56,12 @@ def test_no_other_choice_inside_the_budget_is_faster(seed: int) -> None:
     gains = dict(zip(WAYS, random.normal(0.5, 1, len(WAYS)) * 1e-3, strict=True))
     pairs = [(a, b) for a, b in itertools.pairwise(WAYS)] + [(WAYS[0], WAYS[5]), (WAYS[2], WAYS[7])]
     boundaries = [between(a, b, float(random.uniform(0, 1e-3))) for a, b in pairs]
-    fork = Boundary(float(random.uniform(0, 1e-3)), (WAYS[3],), ((WAYS[4],), (WAYS[6],), (WAYS[8],)), seed % 2 == 0)
-    boundaries.append(fork)
+    back, there = random.uniform(0, 1e-3, 2)
+    boundaries += [
+        Boundary(float(back), float(there), (WAYS[3],), ((WAYS[4],), (WAYS[6],), (WAYS[8],)), seed % 2 == 0),
+        between(WAYS[1], WAYS[6], float(there), back=0.0),
+        Boundary(0.0, float(back), (), ((WAYS[0],), (WAYS[4],)), always_float=False),
+    ]
     found = sensitivity(random.uniform(0, 1, (len(WAYS), 2)) ** 4, [100.0, 30.0])
     subsets = [subset for count in range(len(WAYS) + 1) for subset in itertools.combinations(WAYS, count)]
     inside = [subset for subset in subsets if min(found.sqnr(subset).values()) >= 20.0]

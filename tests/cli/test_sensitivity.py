@@ -73,6 +73,19 @@ def test_a_device_that_this_host_is_not(infer_opt: Callable, fits: Callable) -> 
     assert "modelled" not in text
 
 
+def test_a_device_whose_rates_are_known(infer_opt: Callable, fits: Callable) -> None:
+    """Latency is modelled, and every word of it says so."""
+    ran = infer_opt("sensitivity", "net.onnx", "--target", "t4", "--calib", "calib.npz", "--json")
+    fits("sensitivity", ran.json)
+    assert (ran.json["times"], ran.json["unmeasured"]) == ("modelled", "the t4 is a GPU")
+    assert ran.json["model"].startswith("modelled: a roofline of the device's peaks, 8.1 TFLOPS fp32")
+    assert all(taken > 0 for entry in ran.json["groups"] for taken in entry["milliseconds"])
+    assert all(point["modelled_ms"] > 0 for point in ran.json["front"])
+    text = infer_opt("sensitivity", "net.onnx", "--target", "t4", "--calib", "calib.npz").out
+    assert "latency modelled: modelled kernel times, summed" in text
+    assert "measured kernel by kernel" not in text
+
+
 def test_samples_are_needed(infer_opt: Callable) -> None:
     """Random inputs have no ranges that mean anything."""
     ran = infer_opt("sensitivity", "net.onnx", "--target", target_here())

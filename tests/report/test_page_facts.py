@@ -66,7 +66,13 @@ def test_candidates_stand_where_they_were_measured() -> None:
     front = [{"candidate": "mixed-20db", "groups": ["a"], "modelled_speedup": 1.5, "sqnr_db": {"y": 22.0}}]
     rows = [("fp32", "fp32", 6.0), ("int8", "int8", 2.0), ("mixed-20db", "int8", None)]
     candidates = [
-        {"name": name, "precisions": {precision: 1}, "p50_ms": p50, "outputs": [{"name": "y", "sqnr_db": 21.0}]}
+        {
+            "name": name,
+            "precisions": {precision: 1},
+            "p50_ms": p50,
+            "modelled_ms": None,
+            "outputs": [{"name": "y", "sqnr_db": 21.0}],
+        }
         for name, precision, p50 in rows
     ]
     made = table(candidates=candidates, latency={}, sensitivity={"front": front, "groups": ["a", "b", "c"]})

@@ -36,6 +36,7 @@ def report(best: Judged, *others: Judged, **changes: Any) -> Report:
         "plan": PLAN,
         "passes": (PassReport("simplify", 9, 7, 0.01, {"no-op": 2}, (("fuse", "add", "two readers"),), None),),
         "original_latency": Latency(2.2, 2.5, 3.0, 15),
+        "float_modelled": None,
         "latency_note": None,
         "original_bytes": 410,
         "artifact_bytes": best.bytes,
@@ -137,6 +138,20 @@ def test_latency_that_was_not_measured_says_why(tmp_path: Path) -> None:
     made = report(Judged("fp32", 400, (), None, None), original_latency=None, latency_note="the t4 is a GPU")
     assert made.speedup is None
     assert table_of(made, tmp_path)["latency"] == {"kind": "not measured", "note": "the t4 is a GPU"}
+
+
+def test_latency_that_was_modelled_is_called_so(tmp_path: Path) -> None:
+    """By all in FP32, and no speed-up over the original, which nothing timed."""
+    best = Judged("int8", 400, (), None, None, modelled=5e-4)
+    made = report(best, original_latency=None, latency_note="the t4 is a GPU", float_modelled=2e-3)
+    assert made.speedup is None
+    assert table_of(made, tmp_path)["latency"] == {
+        "kind": "modelled",
+        "note": "the t4 is a GPU",
+        "float_ms": 2.0,
+        "artifact_ms": 0.5,
+        "speedup_over_float": 4.0,
+    }
 
 
 def test_a_broken_output_is_still_json(tmp_path: Path) -> None:
