@@ -49,7 +49,7 @@ def sensing_table(sensed: Sensed, front: Sequence[Point]) -> dict[str, Any]:
         "front": [point.table() for point in front],
         "times": sensed.kind,
         "unmeasured": sensed.unmeasured,
-        "model": None if sensed.model is None else sensed.model.basis,
+        "latency_model": None if sensed.model is None else sensed.model.basis,
         "kept": [
             {"name": region.name, "reason": first.choices[region.name].reason}
             for region in first.regions

@@ -123,7 +123,7 @@ def _list_front(table: dict[str, Any]) -> None:
 def _notes(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
     kinds = {
         "measured": "measured kernel by kernel on this host, all parts at INT8 together",
-        "modelled": table["model"],
+        "modelled": table["latency_model"],
     }
     yield "latency", "; ".join(filter(None, (kinds.get(table["times"]), table["unmeasured"])))
     summed = "" if table["times"] is None else f"; latency modelled: {table['times']} kernel times, summed"

@@ -78,10 +78,11 @@ def test_a_device_whose_rates_are_known(infer_opt: Callable, fits: Callable) -> 
     ran = infer_opt("sensitivity", "net.onnx", "--target", "t4", "--calib", "calib.npz", "--json")
     fits("sensitivity", ran.json)
     assert (ran.json["times"], ran.json["unmeasured"]) == ("modelled", "the t4 is a GPU")
-    assert ran.json["model"].startswith("modelled: a roofline of the device's peaks, 8.1 TFLOPS fp32")
+    assert ran.json["latency_model"].startswith("modelled: a roofline of the device's peaks, 8.1 TFLOPS fp32")
     assert all(taken > 0 for entry in ran.json["groups"] for taken in entry["milliseconds"])
     assert all(point["modelled_ms"] > 0 for point in ran.json["front"])
     text = infer_opt("sensitivity", "net.onnx", "--target", "t4", "--calib", "calib.npz").out
+    assert "modelled: a roofline of the device's peaks, 8.1 TFLOPS fp32" in text
     assert "latency modelled: modelled kernel times, summed" in text
     assert "measured kernel by kernel" not in text
 
