@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["LEVELS", "Point", "pareto_front"]
 
 # dB that every part keeps, from what nobody sees to what only scores bear; None is no limit.
-LEVELS: tuple[float | None, ...] = (64.0, 58.0, 52.0, 46.0, 40.0, 36.0, 32.0, 28.0, 24.0, 20.0, 16.0, 12.0, None)
+LEVELS: tuple[float | None, ...] = (64.0, 58.0, 52.0, 46.0, 40.0, 36.0, 34.0, 32.0, 28.0, 24.0, 20.0, 16.0, 12.0, None)
 
 
 @dataclass(frozen=True)

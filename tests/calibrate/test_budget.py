@@ -50,8 +50,8 @@ def unjudged(**flags: bool) -> OutputError:
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (with_sqnr(30.01), None),
-        (with_sqnr(29.9), "output `boxes` keeps 29.9 dB, under 30 dB"),
+        (with_sqnr(32.01), None),
+        (with_sqnr(31.9), "output `boxes` keeps 31.9 dB, under 32 dB"),
         (classes(90, 100), None),
         (classes(100, 100, decibels=10.1), None),
         (classes(89, 100), "top class of `logits` agrees on 89.0% of samples, under 90%"),

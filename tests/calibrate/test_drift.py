@@ -25,7 +25,7 @@ def odds(error: float) -> OutputError:
         (with_sqnr(40), with_sqnr(27.9), "4 times"),
         (with_sqnr(40), with_sqnr(28), None),
         (with_sqnr(25), with_sqnr(20), None),
-        (with_sqnr(80), with_sqnr(31), None),
+        (with_sqnr(80), with_sqnr(33), None),
         (with_sqnr(20), with_sqnr(40), None),
         (odds(0.03), odds(0.15), "5 times"),
         (odds(0.05), odds(0.15), None),

@@ -216,7 +216,7 @@ def test_floats_are_refused_by_stated_limits_only(contested: Contested) -> None:
     """The defaults are about quantization; graph passes have a check of their own."""
     verdict, _ = contested.judge({"fp32": session(WRONG), "int8": session(WRONG)})
     assert refused(verdict) == ["int8"]
-    assert verdict.judged[1].refused == "output `y` keeps 20.9 dB, under 30 dB"
+    assert verdict.judged[1].refused == "output `y` keeps 20.9 dB, under 32 dB"
 
 
 def test_an_error_that_grows_with_noise_is_refused(contested: Contested) -> None:

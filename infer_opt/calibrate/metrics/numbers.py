@@ -13,7 +13,7 @@ from infer_opt.calibrate.metrics.powers import sqnr_db, too_noisy
 
 __all__ = ["Numbers"]
 
-_LEAST_DB = 30.0
+_LEAST_DB = 32.0  # 31 cost NanoDet 0.004 to 0.010 of its AP on different hosts (measured)
 _LEAST_CHANNEL_DB = 20.0  # of the weakest index along a short axis
 COLLAPSE_DB = 20.0
 _MOST_CHANNELS = 256

@@ -28,6 +28,7 @@ _ALPHAS = (0.25, 0.5, 0.75, 1.0)
 _LARGEST_EXPONENT = 10
 _EMPTY = 2.0**-_LARGEST_EXPONENT  # of the largest: channels that reach no farther count as reaching so far
 _WEIGHT_LEVELS = 127.0
+_HEADROOM = 2.0
 
 Array = np.ndarray[Any, Any]
 
@@ -113,11 +114,23 @@ def best_factors(reach: ChannelReach, weights: Sequence[ChannelWeights], form: F
     for alpha in _ALPHAS:
         exponents = alpha * np.log2(far) - (1 - alpha) * np.log2(heavy)
         exponents = np.rint(exponents - exponents.mean()).clip(-_LARGEST_EXPONENT, _LARGEST_EXPONENT)
-        values = np.exp2(exponents)
+        values = _with_headroom(np.exp2(exponents), absolute)
         noise = _noise(values, reach, weights, form) / before
         if noise < best.noise:
             best = Factors(values, noise)
     return best
+
+
+def _with_headroom(factors: Array, reach: Array) -> Array:
+    """Factors with which the range stays twice as wide as each channel reaches, or as wide as it was for it.
+
+    Samples to come reach farther than those that calibrated, each in some channel: where channels are unlike, the
+    widest leaves room for the others, and equalising in full would clip whatever is new in any of them.
+    """
+    widest = int(reach.argmax())
+    room = np.minimum(_HEADROOM, reach[widest] / np.maximum(reach, _EMPTY * reach[widest]))
+    least = reach * room * factors[widest] / reach[widest]
+    return np.maximum(factors, np.exp2(np.ceil(np.log2(np.maximum(least, 2.0**-_LARGEST_EXPONENT)))))
 
 
 def _noise(factors: Array, reach: ChannelReach, weights: Sequence[ChannelWeights], form: Format) -> float:

@@ -40,9 +40,9 @@ def test_noise_without_signal_is_an_error_too() -> None:
 
 
 def test_limits_by_hand() -> None:
-    """30 dB all together, and 20 dB at each index: a noise of 1 in 32 is 30.1 dB, of 1 in 31 is 29.8 dB."""
-    assert numbers_of(floats(32), floats(33)).refusal("y") is None
-    assert numbers_of(floats(31), floats(32)).refusal("y") == "output `y` keeps 29.8 dB, under 30 dB"
+    """32 dB all together, and 20 dB at each index: a noise of 1 in 40 is 32.04 dB, of 1 in 39 is 31.8 dB."""
+    assert numbers_of(floats(40), floats(41)).refusal("y") is None
+    assert numbers_of(floats(39), floats(40)).refusal("y") == "output `y` keeps 31.8 dB, under 32 dB"
     assert numbers_of(floats(31), floats(32)).matters
     assert numbers_of(floats(10), floats(11)).collapse("y") is None
     assert numbers_of(floats(9), floats(10)).collapse("y") == "output `y` collapsed: it keeps 19.1 dB, under 20 dB"

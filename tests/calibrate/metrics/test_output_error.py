@@ -82,7 +82,7 @@ def test_class_scores_that_are_noise_are_refused_whatever_agrees() -> None:
     assert classes(10, 10, decibels=10.1).refusal() is None
     assert classes(10, 10, decibels=9.9).refusal() == "output `logits` keeps 9.9 dB, under 10 dB"
     assert classes(10, 10, decibels=9.9).collapse() == "output `logits` collapsed: it keeps 9.9 dB, under 10 dB"
-    assert with_sqnr(9.9).refusal() == "output `boxes` keeps 9.9 dB, under 30 dB"
+    assert with_sqnr(9.9).refusal() == "output `boxes` keeps 9.9 dB, under 32 dB"
 
 
 def test_integers_are_judged_by_equality() -> None:

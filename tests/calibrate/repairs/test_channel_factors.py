@@ -83,6 +83,17 @@ def test_depthwise_weights_do_not_count() -> None:
     assert alone.noise < dense.noise
 
 
+def test_the_range_stays_twice_as_wide_as_each_channel() -> None:
+    """What reaches farther than anything seen is not clipped at once; what was as wide before stays."""
+    rows = normal(4096, 16) * UNLIKE
+    reach = reach_of(rows)
+    found = best_factors(reach, [ChannelWeights.of(normal(1, 16, 9, seed=2), depthwise=True)], U8)
+    scaled = np.maximum(reach.highs, -reach.lows) / found.values
+    assert found.noise < 0.5
+    assert scaled.argmax() == 15, "the widest channel"
+    assert (scaled[:14] <= scaled[15] / 2).all()
+
+
 def test_reach_over_portions() -> None:
     """Extremes hold 0, and are those of all that was added; channels may lie on any axis."""
     reach = ChannelReach(3)
