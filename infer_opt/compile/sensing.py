@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from infer_opt import ir, targets
+from infer_opt.calibrate.deadline import Deadline
 from infer_opt.calibrate.feeding import feeding
 from infer_opt.calibrate.half import half_values, half_verdicts, with_half
 from infer_opt.calibrate.plan import DYNAMIC, INT8
 from infer_opt.calibrate.planner import watched_values
 from infer_opt.calibrate.progress import Silent, Stages
-from infer_opt.calibrate.sensing import Means
 from infer_opt.compile.groundwork import Groundwork
+from infer_opt.compile.known import known_latencies, means_of
 from infer_opt.compile.optimise import legalized
 from infer_opt.compile.request import Order
 from infer_opt.errors import InputError
@@ -56,7 +57,7 @@ def sense(request: Request, progress: Progress | None = None) -> tuple[Sensed, t
         )
     wanted = [*watched_values(model, regions), *(half_values(model, regions) if order.half else ())]
     verdicts: dict[str, Choice] = {}
-    means = Means(threads=request.thread_count)
+    means = means_of(request, known_latencies(request), Deadline())
     if order.half:
         means = replace(means, finished=lambda plan: with_half(plan, verdicts))
     ground = Groundwork(request, order, target, model, regions, samples, stages, means)

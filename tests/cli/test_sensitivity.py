@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from infer_opt.calibrate.journal import Journal
 from tests.hosts import target_here
 
 
@@ -85,6 +88,24 @@ def test_a_device_whose_rates_are_known(infer_opt: Callable, fits: Callable) -> 
     assert "modelled: a roofline of the device's peaks, 8.1 TFLOPS fp32" in text
     assert "latency modelled: modelled kernel times, summed" in text
     assert "measured kernel by kernel" not in text
+
+
+def test_what_was_measured_is_not_measured_again(infer_opt: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the journals in the user's cache, which `compile` reads and writes too."""
+    monkeypatch.setenv("INFER_OPT_CACHE", str(Path("cache").absolute()))
+    asked = ("net.onnx", "--target", target_here(), "--calib", "calib.npz", "--json")
+    first = infer_opt("sensitivity", *asked).json
+    monkeypatch.setattr("infer_opt.calibrate.sensitivity.Journal.add", refuse_to_add)
+    second = infer_opt("sensitivity", *asked).json
+    noises = [[(entry["name"], entry["sqnr_db"]) for entry in found["groups"]] for found in (first, second)]
+    assert noises[0] == noises[1]
+    assert infer_opt("compile", *asked).code == 0
+
+
+def refuse_to_add(journal: Journal, key: str, found: object) -> None:
+    """In place of `Journal.add`."""
+    del journal, found
+    raise AssertionError(f"{key} was measured again")
 
 
 def test_samples_are_needed(infer_opt: Callable) -> None:

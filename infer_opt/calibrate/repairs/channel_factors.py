@@ -130,7 +130,8 @@ def _with_headroom(factors: Array, reach: Array) -> Array:
     widest = int(reach.argmax())
     room = np.minimum(_HEADROOM, reach[widest] / np.maximum(reach, _EMPTY * reach[widest]))
     least = reach * room * factors[widest] / reach[widest]
-    return np.maximum(factors, np.exp2(np.ceil(np.log2(np.maximum(least, 2.0**-_LARGEST_EXPONENT)))))
+    exponents: Array = np.ceil(np.log2(np.maximum(least, 2.0**-_LARGEST_EXPONENT)))
+    return np.asarray(np.maximum(factors, np.exp2(exponents)))
 
 
 def _noise(factors: Array, reach: ChannelReach, weights: Sequence[ChannelWeights], form: Format) -> float:
