@@ -118,7 +118,8 @@ class TensorRTTarget:
 
     def _typed(self, model: ir.Model, plan: Plan) -> ir.Model:
         half = {name for region in plan.regions if region.name in plan.half for name in region.nodes}
-        return write_half(write_qdq(model, plan), half)
+        written = write_qdq(model, plan)
+        return write_half(written, half - {str(node.name) for node in written.graph if _joins_integers(node)})
 
     def _emulations(self, plan: Plan) -> list[str]:
         """What the numbers of the check stand for, where they are not float32."""
@@ -172,3 +173,15 @@ class TensorRTTarget:
         # In double quotes, for the shell to put in; the names come from the model, so nothing of them may be code.
         safe = "".join(letter if letter.isalnum() or letter in "_.:/-, " else "?" for letter in names)
         return [f'"--shapes=${{SHAPES:?set SHAPES=name:1x3x224x224 for the dynamic inputs {safe}}}"']
+
+
+def _joins_integers(node: ir.Node) -> bool:
+    """Whether a Concat stands between quantizers: no float of it is ever seen, of whatever width.
+
+    onnxruntime makes one kernel of it, which takes no FP16 scale; in FP32 the graph loads there too.
+    """
+    if node.op_type != "Concat" or node.outputs[0].is_graph_output():
+        return False
+    makers = [None if value is None else value.producer() for value in node.inputs]
+    made = all(maker is not None and maker.op_type == "DequantizeLinear" for maker in makers)
+    return made and all(user.op_type == "QuantizeLinear" for user, _ in node.outputs[0].uses())

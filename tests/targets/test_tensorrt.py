@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -18,7 +20,7 @@ from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.target import Artifact
 from infer_opt.errors import InputError
 from infer_opt.profiles import Runtime
-from tests.targets.networks import Network, normal, profile, sqnr, uniform_feeds
+from tests.targets.networks import Feeds, Network, int8_plan, normal, profile, sqnr, uniform_feeds
 
 T4 = profile("t4")
 CONV = Network("net (float[1,3,8,8] x) => (float[1,4,6,6] y) { c = Conv(x, w) y = Relu(c) }", {"w": normal(4, 3, 3, 3)})
@@ -240,3 +242,31 @@ def test_what_the_check_of_half_stands_for_is_said(tmp_path: Path) -> None:
     runner = target.run(folder, made, 1)
     assert runner is not None
     assert 50 < sqnr(CONV.run(feed)["y"], runner.run(feed)["y"]) < 90
+
+
+JOINED = Network(
+    """net (float[1,16,8,8] x) => (float[1,16,8,8] y) {
+        [a] h = Conv<pads=[1,1,1,1]>(x, w) [b] i = Conv<pads=[1,1,1,1]>(h, v)
+        [j] k = Concat<axis=1>(h, i) [c] y = Conv<pads=[1,1,1,1]>(k, u) }""",
+    {"w": normal(16, 16, 3, 3), "v": normal(16, 16, 3, 3, seed=1), "u": normal(16, 32, 3, 3, seed=2)},
+    opset=20,
+)
+
+
+def test_a_concat_between_quantizers_has_scales_in_float32(tmp_path: Path) -> None:
+    """As onnxruntime has it in one kernel, which takes no others; the convolutions around it have theirs in FP16."""
+    model = JOINED.load(tmp_path)
+    plan = int8_plan(model, T4, Feeds([{"x": normal(1, 16, 8, 8, seed=3)}]))
+    typed = replace(plan, half=frozenset(region.name for region in plan.regions))
+    target = targets.create(T4)
+    artifact = target.emit(model, typed, tmp_path)
+    written = ir.load(tmp_path / artifact.main)
+    nodes = ir.nodes(written)
+    scales = {name: {maker.inputs[1].dtype for maker in _makers(nodes[name])} for name in ("j", "c")}
+    assert scales == {"j": {ir.DataType.FLOAT}, "c": {ir.DataType.FLOAT16}}
+    onnxruntime.InferenceSession(tmp_path / artifact.main)
+
+
+def _makers(node: ir.Node) -> list[ir.Node]:
+    """The dequantizers in front of a node."""
+    return [maker for value in node.inputs if (maker := value.producer()) and maker.op_type == "DequantizeLinear"]

@@ -77,7 +77,7 @@ def test_a_detector_that_finds_nothing_is_refused(found: int, words: str) -> Non
     refusal, collapse = error.refusal(), error.collapse()
     assert refusal is not None
     assert refusal.endswith(words)
-    assert collapse == "output `scores` collapsed: it overlaps the original's by 0.000, under 0.5"
+    assert collapse == "output `scores` collapsed: it overlaps the original's by 0.000, under 0.8"
 
 
 def test_few_places_are_no_f1() -> None:
@@ -87,11 +87,13 @@ def test_few_places_are_no_f1() -> None:
 
 
 def test_the_overlap_is_judged_beside_f1() -> None:
-    """All over 0.5 still, and less of it: 2 x 0.6 / 1.6 = 0.75."""
-    shares = shares_of(mask(40, 400), mask(40, 400) * np.float32(0.6))
+    """All over 0.5 still, and less of it: 2 x 0.7 / 1.7 = 0.824, and 2 x 0.6 / 1.6 = 0.75."""
+    shares = shares_of(mask(40, 400), mask(40, 400) * np.float32(0.7))
     assert shares.f1 == 1.0
-    assert shares.refusal("mask") == "output `mask` overlaps the original's by 0.750, under 0.95"
+    assert shares.refusal("mask") == "output `mask` overlaps the original's by 0.824, under 0.95"
     assert shares.collapse("mask") is None
+    less = shares_of(mask(40, 400), mask(40, 400) * np.float32(0.6))
+    assert less.collapse("mask") == "output `mask` collapsed: it overlaps the original's by 0.750, under 0.8"
     assert shares.matters
     assert not shares_of(mask(40, 400), mask(40, 400) * np.float32(0.95)).matters
 
