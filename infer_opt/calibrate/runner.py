@@ -142,9 +142,14 @@ class Runner:
         arena: bool = True,
         mode: Mode = "fast",
         signed: bool = False,
+        disposable: bool = False,
     ) -> Runner:
-        """A session of a model in memory, which shares its weights; custom operators run as their references."""
-        detached = ir.detach(ir.expand_references(model))
+        """A session of a model in memory, which shares its weights; custom operators run as their references.
+
+        Args:
+            disposable: nobody needs the model afterwards.
+        """
+        detached = ir.detach(ir.expand_references(model), disposable=disposable)
         return cls(detached, what, threads=threads, arena=arena, mode=mode, signed=signed)
 
     def run(

@@ -137,7 +137,9 @@ class Trial:
         Args:
             metric: how outputs are compared.
         """
-        runner = Runner.of_model(model, "the model", threads=self.threads)
+        return self._errors(Runner.of_model(model, "the model", threads=self.threads), metric)
+
+    def _errors(self, runner: Runner, metric: Metric) -> list[OutputError]:
         found = Errors(runner.outputs, self.parts, metric)
         for feed, expected in zip(self.feeds, self.outputs, strict=True):
             found.add(expected, runner.run(feed))
@@ -145,7 +147,7 @@ class Trial:
 
     def last_errors(self, copy: ir.Model) -> list[OutputError]:
         """`errors` of a copy that nobody needs afterwards: its constants are gone then, and their memory is free."""
-        found = self.errors(copy)
+        found = self._errors(Runner.of_model(copy, "the model", threads=self.threads, disposable=True), NOISE)
         ir.drop_constants(copy)
         return found
 

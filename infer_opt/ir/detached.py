@@ -39,14 +39,17 @@ class Detached:
     weights: Mapping[str, np.ndarray[Any, Any]]
 
 
-def detach(model: ir.Model) -> Detached:
+def detach(model: ir.Model, *, disposable: bool = False) -> Detached:
     """Take the larger weights of the main graph out; a model of any size fits into protobuf then.
 
     onnxruntime takes them as external initializers, which it treats as if they stood in the model.
+
+    Args:
+        disposable: nobody needs the model afterwards: it is changed, and not copied, which takes as long as the rest.
     """
     if (model.ir_version or 0) < _FIRST_IR_WITHOUT_LISTING:
         return Detached(serialize(model), {})
-    copy = without_annotations(model)
+    copy = without_annotations(model, disposable=disposable)
     weights: dict[str, np.ndarray[Any, Any]] = {}
     for name, value in copy.graph.initializers.items():
         tensor = value.const_value

@@ -56,13 +56,16 @@ def encoded(bare: ir.Model) -> bytes:
     return bytes(proto.SerializeToString(deterministic=True))
 
 
-def without_annotations(model: ir.Model) -> ir.Model:
+def without_annotations(model: ir.Model, *, disposable: bool = False) -> ir.Model:
     """A copy without dtypes and shapes of inner values, and with the tensors of attributes in memory.
 
     Every reader infers dtypes and shapes anew. Written down, they make onnxruntime 1.32 fuse SkipLayerNormalization on
     CPUs, which costs a BERT encoder 14 % (docs/decisions/0001-no-inner-annotations.md).
+
+    Args:
+        disposable: the model itself, changed, in place of a copy.
     """
-    copy = model.clone()
+    copy = model if disposable else model.clone()
     for graph in all_graphs(copy):
         for node in graph:
             for value in node.outputs:

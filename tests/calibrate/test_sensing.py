@@ -38,7 +38,7 @@ class Sensing:
         self.trial = Trial.of(self.model, list(IMAGES), ir.output_parts(self.model))
         self.runs = 0
         self.killed_before: int | None = None
-        errors = Trial.errors
+        errors = Trial.last_errors
 
         def counted(trial: Trial, model: ir.Model) -> object:
             if self.runs == self.killed_before:
@@ -46,7 +46,7 @@ class Sensing:
             self.runs += 1
             return errors(trial, model)
 
-        monkeypatch.setattr(Trial, "errors", counted)
+        monkeypatch.setattr(Trial, "last_errors", counted)
 
     def run(
         self, setting: str = "", trial: Trial | None = None, deadline: Deadline | None = None

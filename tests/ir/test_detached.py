@@ -30,6 +30,19 @@ def test_larger_weights_stand_beside_the_bytes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(Runner(detached, "the model").run(feed)["y"], whole["y"])
 
 
+def test_a_disposable_model_is_changed_and_gives_the_same(tmp_path: Path) -> None:
+    """No copy is made of its graph; what shares its tensors stays whole."""
+    model = CONV.load(tmp_path)
+    copy, kept = ir.clone(model), ir.fingerprint(model)
+    detached = ir.detach(copy, disposable=True)
+    assert detached.model == ir.detach(model).model
+    assert copy.graph[0].outputs[0].shape is None
+    assert ir.fingerprint(model) == kept
+    feed = {"x": normal(2, 64, 8, 8)}
+    whole = Runner(ir.serialize(model), "the model").run(feed)
+    np.testing.assert_array_equal(Runner(detached, "the model").run(feed)["y"], whole["y"])
+
+
 def test_weights_are_shared_with_the_model_and_the_model_stays_as_it_was(tmp_path: Path) -> None:
     """No copy is made of what the model holds in memory."""
     model = CONV.load(tmp_path)

@@ -120,37 +120,43 @@ class _Search:
         values = [value for scheme in own for value in scheme.values]
         tried = {_ranges(self.plan, values)}
         before = least = self.total([self.noises[way]]).share
-        best = None
+        best: tuple[Plan, Noise] | None = None
         for method in methods:
             plan = with_method(self.model, self.plan, self.ranges, values, method)
             if _ranges(plan, values) in tried:
                 continue
             tried.add(_ranges(plan, values))
-            share = self._share(plan, way, self.tails.of(way.regions))
+            [noise] = self._measured([way], plan)
+            share = self.total([noise]).share
             if share < _GAIN * least:
-                best, least = plan, share
-        if best is not None and (least < _PLAIN * before or self._proves(best, way, before - least)):
-            self._keep(best, way)
+                best, least = (plan, noise), share
+        if best is not None and (least < _PLAIN * before or self._proves(best[0], way, before - least)):
+            self._keep(*best)
 
     def _proves(self, plan: Plan, way: Alternative, gain: float) -> bool:
         """Whether the other samples do not lose more than those gain on which the plan was found."""
-        return self._share(plan, way, self.others) < self._share(self.plan, way, self.others) + _GAIN * gain
+        return self._other_share(plan, way) < self._other_share(self.plan, way) + _GAIN * gain
 
-    def _keep(self, plan: Plan, way: Alternative) -> None:
-        """Take a plan over, unless other groups lose by it more than this one gains."""
+    def _keep(self, plan: Plan, noise: Noise) -> None:
+        """Take a plan over, unless other groups lose by it more than the one gains whose noise with it this is."""
         moved = {value for value, found in plan.activations.items() if found != self.plan.activations[value]}
         touching = {region.name for region, scheme, _ in plan.quantized() if moved.intersection(scheme.values)}
         touched = [each for each in self.noises if each.plan == INT8 and touching.intersection(each.regions)]
-        after = {each.alternative: each for each in measure(self.tails, touched, self._alone(plan)).noises}
+        others = [each for each in touched if each != noise.alternative]
+        after = {each.alternative: each for each in (noise, *self._measured(others, plan))}
         before = [self.noises[each] for each in after]
         if self.total(list(after.values())).share < _GAIN * self.total(before).share:
             self.plan = plan
             self.noises.update(after)
-            self.changed.append(way)
+            self.changed.append(noise.alternative)
 
-    def _share(self, plan: Plan, way: Alternative, tail: Tail) -> float:
-        """Noise of a group alone, by the signal."""
-        return total_noise(tail.trial.last_errors(self._alone(plan)(tail.model, way))).share
+    def _measured(self, ways: Sequence[Alternative], plan: Plan) -> tuple[Noise, ...]:
+        """Of groups alone."""
+        return measure(self.tails, ways, self._alone(plan)).noises
+
+    def _other_share(self, plan: Plan, way: Alternative) -> float:
+        """Noise of a group alone on the other samples, by the signal."""
+        return total_noise(self.others.trial.last_errors(self._alone(plan)(self.others.model, way))).share
 
     def _alone(self, plan: Plan) -> Callable[[ir.Model, Alternative], ir.Model]:
         return lambda part, way: self.target.rehearse(part, plan.only(way.regions))
