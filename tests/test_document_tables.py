@@ -70,7 +70,7 @@ def test_every_no_op_and_adapter_is_in_the_document() -> None:
 @pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
 def test_the_readme_names_every_profile(name: str) -> None:
     """And no other; the English one with its backend."""
-    rows = re.findall(r"^\| `([\w-]+)` \|(?:[^|]*\| `(\w+)` \|)?", text_of(name), re.MULTILINE)
+    rows = re.findall(r"^\| `([\w@-]+)` \|(?:[^|]*\| `(\w+)` \|)?", text_of(name), re.MULTILINE)
     rows = [(profile, backend) for profile, backend in rows if profile != "--target"]
     assert [profile for profile, _ in rows] == profiles.names()
     loaded = [profiles.load(profile, backends=targets.backends()).backend for profile in profiles.names()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 
 import pytest
 
@@ -118,6 +118,36 @@ def test_t4_is_a_turing_with_tensorrt() -> None:
     assert t4.dialect is not None
     assert (t4.dialect.activation_dtype, t4.dialect.activation_symmetric) == ("int8", True)
     assert (t4.dialect.bias, t4.dialect.output_q) == ("float", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "sparse"),
+    [
+        ("t4", "7.5", False),
+        ("a100", "8.0", True),
+        ("a10g", "8.6", True),
+        ("orin-agx", "8.7", True),
+        ("orin-agx@jetpack7", "8.7", True),
+        ("orin-nano", "8.7", True),
+        ("orin-nx", "8.7", True),
+        ("l4", "8.9", True),
+        ("h100", "9.0", True),
+    ],
+)
+def test_gpus_have_the_capability_of_their_chip(name: str, capability: str, sparse: bool) -> None:  # noqa: FBT001
+    """By NVIDIA's list of compute capabilities; 2:4 from 8.0 on."""
+    device = load(name)
+    assert (device.compute_capability, device.sparse_2_4) == (capability, sparse)
+    peak = device.peak
+    if peak.int8_tops is not None and peak.sparse_int8_tops is not None:
+        assert peak.sparse_int8_tops == pytest.approx(2 * peak.int8_tops, rel=0.01)
+
+
+def test_a_jetpack_brings_its_tensorrt() -> None:
+    """A revision differs in what it says, and in nothing else."""
+    old, new = load("orin-agx"), load("orin-agx@jetpack7")
+    assert (old.runtime and old.runtime.version, new.runtime and new.runtime.version) == ("10.3", "11.4.1")
+    assert replace(new, name=old.name, summary=old.summary, runtime=old.runtime, source=old.source) == old
 
 
 def misspelt(word: str) -> Iterator[str]:
