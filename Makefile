@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 KIT ?= examples/digits
 PYTEST_ARGS ?=
+BACKEND ?= tensorrt-rtx
 BENCH_ARGS ?=
 
 # The first Python on the search path that is new enough and can make environments; 3.11 is what CI runs. Set PYTHON
@@ -21,7 +22,7 @@ PYTHON ?= $(shell $(FIND_PYTHON))
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(INSTALLED) ## compile a digit classifier for this CPU; print accuracy, latency and size before and after
@@ -30,6 +31,11 @@ demo: $(INSTALLED) ## compile a digit classifier for this CPU; print accuracy, l
 .PHONY: test
 test: $(INSTALLED) ## run the tests (PYTEST_ARGS="-k quantize" for some of them)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: test-backend
+test-backend: $(INSTALLED) ## run one backend's tests with its real tools, installed once (BACKEND=tensorrt-rtx)
+	@$(BIN)/infer-opt doctor --install "$(BACKEND)"
+	@INFER_OPT_TEST_BACKEND="$(BACKEND)" $(BIN)/python -m pytest tests/backends -k "$(subst -,_,$(BACKEND))" $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(INSTALLED) ## check style, format, types and that every file compiles

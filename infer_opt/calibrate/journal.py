@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_opt.calibrate.digest import digest as digest_of
+from infer_opt.calibrate.user_cache import user_cache
 
 __all__ = ["Journal", "cache_folder"]
 
@@ -24,20 +25,11 @@ _MOST_BYTES = 64 << 20  # of all journals; the oldest go first
 
 
 def cache_folder() -> Path | None:
-    """Where journals are kept: $INFER_OPT_CACHE, or infer-opt in the user's cache; None where that says `off`.
-
-    The user's cache is that of the XDG Base Directory Specification 0.8; a user without a home has none.
-    """
+    """Where journals are kept: $INFER_OPT_CACHE, or the user's cache; None where that says `off`."""
     named = os.environ.get(_VARIABLE)
     if named:
         return None if named == _OFF else Path(named)
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not base.is_absolute():  # the specification has relative paths ignored
-        try:
-            base = Path.home() / ".cache"
-        except RuntimeError:
-            return None
-    return base / "infer-opt"
+    return user_cache()
 
 
 class Journal:

@@ -6,13 +6,14 @@ import os
 import platform
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from infer_opt.cli.choices import Json, load_profile
-from infer_opt.cli.output import facts, listing, write, write_json
-from infer_opt.errors import InputError
+from infer_opt.cli.output import facts, listing, note, write, write_json
+from infer_opt.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,15 +67,25 @@ TOOLCHAINS = (
 
 def doctor_command(
     target: Annotated[str | None, typer.Option(metavar="NAME|FILE", help="Look at one profile only.")] = None,
+    install: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Install a toolchain that has an environment of its own.")
+    ] = None,
+    find_links: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of wheels for --install, in place of the package index.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Say what this host can do, and what is missing.
 
     Which profiles can be timed here, which toolchains are installed, and the commands that install the others. With
-    --target, exit code 1 where something is missing that the profile needs on this host.
+    --target, exit code 1 where something is missing that the profile needs here. --install makes the environment
+    of a toolchain whose packages do not go with others, in the user's cache, and prints its folder.
     """
     from infer_opt import profiles
 
+    if install is not None:
+        _install(install, find_links)
+        return
     chosen = [load_profile(target)] if target else [load_profile(name) for name in profiles.names()]
     table = _table(chosen)
     if as_json:
@@ -86,9 +97,25 @@ def doctor_command(
             raise InputError(f"`{target}` needs {tool.name}, which is missing", f"run `{tool.install}`")
 
 
+def _install(name: str, find_links: Path | None) -> None:
+    from infer_opt.errors import nearest
+    from infer_opt.targets.environments import ENVIRONMENTS
+
+    environment = ENVIRONMENTS.get(name)
+    if environment is None:
+        near = nearest(name, ENVIRONMENTS)
+        hint = f"did you mean `{near}`?" if near else f"there are {', '.join(sorted(ENVIRONMENTS))}"
+        raise UsageError(f"no toolchain with an environment of its own is named `{name}`", hint)
+    if find_links is not None and not find_links.is_dir():
+        raise InputError(f"`{find_links}` is no folder", "name a folder that holds the wheels")
+    note(f"installing {', '.join(environment.packages)}: about {environment.megabytes} MB in {environment.folder}")
+    write(str(environment.install(find_links)))
+
+
 def _table(chosen: Sequence[Profile]) -> dict[str, Any]:
     from infer_opt import targets
     from infer_opt.report.versions import version, versions
+    from infer_opt.targets.environments import ENVIRONMENTS
 
     wanted = sorted({extension for profile in chosen for extension in profile.isa})
     have = targets.host_isa()
@@ -119,6 +146,16 @@ def _table(chosen: Sequence[Profile]) -> dict[str, Any]:
                 "install": tool.install,
             }
             for tool in TOOLCHAINS
+        ]
+        + [
+            {
+                "name": item.name,
+                "found": item.python is not None,
+                "version": item.packages[0].rpartition("=")[2] if item.python is not None else None,
+                "use": item.use,
+                "install": f"infer-opt doctor --install {item.name}  ({item.megabytes} MB)",
+            }
+            for item in ENVIRONMENTS.values()
         ],
     }
 

@@ -19,6 +19,7 @@ from infer_opt.targets.qdq import write_qdq
 from infer_opt.targets.regions import find_regions, float_region
 from infer_opt.targets.roofline import Roofline
 from infer_opt.targets.rounding import rounded
+from infer_opt.targets.rtx import rtx_verdict
 from infer_opt.targets.support import refuse_newer_opset, refuse_unsupported, stand_ins
 from infer_opt.targets.typed import half_scheme, write_half
 
@@ -35,6 +36,11 @@ BACKEND = "tensorrt"
 _MAIN = "model.onnx"
 _DEFAULT_VERSION = (10,)  # where the profile does not say
 _WITH_OPTIMIZATION_LEVEL = (8, 6)  # whose trtexec was the first with that option
+
+_BY_NAME = (
+    "operators were checked by name against TensorRT's list, not by its parser; "
+    "`infer-opt doctor --install tensorrt-rtx` brings one that needs no GPU"
+)
 
 # Operators of the standard that TensorRT's ONNX parser refuses (its operator support table, version 11).
 _REFUSED = frozenset(
@@ -96,16 +102,18 @@ class TensorRTTarget:
     def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:
         """`model.onnx` and `build.sh`."""
         written = ir.save(self._typed(model, plan), folder / _MAIN)
+        capability = self.profile.compute_capability
+        verdict = rtx_verdict(folder / _MAIN, capability) if capability else None
         script = folder / "build.sh"
         script.write_text(self._script(model), encoding="utf-8")
         script.chmod(0o755)
         return Artifact(
             main=_MAIN,
             files=(*(path.name for path in written), script.name),
-            checked="rules",
+            checked="rules" if verdict is None else verdict.checked,
             unchecked=(
                 f"no engine was built: run build.sh on the {self.profile.name}",
-                "operators were checked by name against TensorRT's list, not by its parser",
+                _BY_NAME if verdict is None else verdict.words,
                 *self._emulations(plan),
                 *stand_ins(model),
             ),

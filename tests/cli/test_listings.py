@@ -120,3 +120,21 @@ def test_doctor_of_one_target(infer_opt: Callable, monkeypatch: pytest.MonkeyPat
     ]
     assert infer_opt("doctor").code == 0
     assert infer_opt("doctor", "--target", "toaster").code == 2
+
+
+def test_doctor_installs_by_name(infer_opt: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is close gets a hint; a folder that is none, an error."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    ran = infer_opt("doctor", "--install", "tensorrt-rtxx")
+    assert (ran.code, ran.out) == (2, "")
+    assert "did you mean `tensorrt-rtx`?" in ran.err
+    ran = infer_opt("doctor", "--install", "tensorrt-rtx", "--find-links", "nowhere")
+    assert (ran.code, ran.out) == (1, "")
+    assert "`nowhere` is no folder" in ran.err
+    Path("wheels").mkdir()
+    ran = infer_opt("doctor", "--install", "tensorrt-rtx", "--find-links", "wheels")
+    assert ran.code == 1
+    first, second, *_ = ran.err.splitlines()
+    assert first.startswith("installing tensorrt-rtx-cu12-libs==")
+    assert " MB in " in first
+    assert second.startswith("error: tensorrt-rtx could not be installed: ")

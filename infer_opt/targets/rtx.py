@@ -1,0 +1,75 @@
+"""TensorRT-RTX as a check of typed graphs: its parser and its builder need no GPU.
+
+It is not the TensorRT of a data centre or a Jetson: what it builds does not run there, and what it says of speed says
+nothing. What it refuses, those refuse too, as far as was seen; and it refuses what rules by name let pass.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infer_opt.targets.environments import ENVIRONMENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["RtxVerdict", "rtx_verdict"]
+
+_WORKER = Path(__file__).with_name("rtx_worker.py")
+_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class RtxVerdict:
+    """What TensorRT-RTX made of a graph.
+
+    Args:
+        checked: `built`, `parsed` where the sizes that were tried do not build, or `rules` where it was refused.
+        words: what was seen, or what went wrong.
+    """
+
+    checked: str
+    words: str
+
+
+def rtx_verdict(model: Path, compute_capability: str) -> RtxVerdict | None:
+    """Parse a typed graph and build it for a GPU; None where the environment is not installed.
+
+    Args:
+        compute_capability: of the GPU, such as `7.5`.
+    """
+    python = ENVIRONMENTS["tensorrt-rtx"].python
+    if python is None:
+        return None
+    command = [str(python), str(_WORKER), str(model), compute_capability.replace(".", "")]
+    try:
+        ran = subprocess.run(  # noqa: S603 - our own words, and a path
+            command, capture_output=True, text=True, check=False, timeout=_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return RtxVerdict("rules", f"TensorRT-RTX was still building after {_SECONDS} s, and was stopped")
+    if ran.returncode:
+        last = (ran.stderr.strip().splitlines() or ["no word"])[-1]
+        return RtxVerdict("rules", f"TensorRT-RTX could not be asked: {last}")
+    return _verdict(json.loads(ran.stdout.strip().splitlines()[-1]))
+
+
+def _verdict(found: Mapping[str, Any]) -> RtxVerdict:
+    name = f"TensorRT-RTX {found['version']}"
+    if not found["parsed"]:
+        return RtxVerdict("rules", f"{name} does not parse it: {'; '.join(found['errors'])}")
+    types = ", ".join(f"{count} {kind}" for kind, count in found["types"].items())
+    seen = f"{found['layers']} layers, strongly typed: {types}"
+    errors = "; ".join(found["errors"])
+    if not found["built"] and found["open"]:
+        return RtxVerdict("parsed", f"{name} parsed it ({seen}), and does not build it with open sizes of 1: {errors}")
+    if not found["built"]:
+        return RtxVerdict("rules", f"{name} does not build it for {found['capability']}: {errors}")
+    size = ", open sizes being 1" if found["open"] else ""
+    return RtxVerdict(
+        "built", f"{name} parsed and built it for {found['capability']}{size} ({seen}): not the device's own engine"
+    )
