@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+from infer_opt.calibrate.shape_ranges import ShapeRange
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from infer_opt import ir
@@ -14,7 +18,10 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.plan import Plan, Region
     from infer_opt.calibrate.runner import Runner
 
-__all__ = ["Artifact", "LatencyModel", "Target"]
+__all__ = ["ANY_SHAPES", "Artifact", "LatencyModel", "Target"]
+
+ANY_SHAPES: Mapping[str, ShapeRange] = MappingProxyType({})
+"""Nothing is known of the shapes that inputs will have."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +85,14 @@ class Target(Protocol):
         """
         ...
 
-    def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:
-        """Write the artifact of a plan into an empty folder."""
+    def emit(
+        self, model: ir.Model, plan: Plan, folder: Path, shapes: Mapping[str, ShapeRange] = ANY_SHAPES
+    ) -> Artifact:
+        """Write the artifact of a plan into an empty folder.
+
+        Args:
+            shapes: that inputs with open dimensions have in the samples, by name; empty where nobody knows.
+        """
         ...
 
     def run(self, folder: Path, artifact: Artifact, threads: int) -> Runner | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from infer_opt.calibrate.judging import Built, Candidate
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from infer_opt.calibrate.runner import Runner
+    from infer_opt.calibrate.shape_ranges import ShapeRange
     from infer_opt.calibrate.target import Target
 
 __all__ = ["Bench"]
@@ -24,18 +25,20 @@ class Bench:
     Args:
         threads: to load artifacts with, or None where nothing is to be run.
         shapes: of a sample's inputs, by which latency is modelled; None where there is no sample.
+        ranges: of the shapes of inputs with open dimensions, over all samples.
     """
 
     target: Target
     folder: Path
     threads: int | None
     shapes: Mapping[str, Sequence[int]] | None = None
+    ranges: Mapping[str, ShapeRange] = field(default_factory=dict)
 
     def build(self, candidate: Candidate) -> Built:
         """Write the artifact into a folder of the plan's name."""
         folder = self.folder / candidate.name
         folder.mkdir()
-        return Built(candidate.plan, folder, self.target.emit(candidate.model, candidate.plan, folder))
+        return Built(candidate.plan, folder, self.target.emit(candidate.model, candidate.plan, folder, self.ranges))
 
     def open(self, built: Built) -> Runner | None:
         """Load it in this process."""

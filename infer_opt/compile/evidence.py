@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from infer_opt import ir
@@ -13,6 +14,8 @@ from infer_opt.calibrate.fitting import check_metric
 from infer_opt.calibrate.judging import Contest
 from infer_opt.calibrate.metrics import AUTO, METRICS
 from infer_opt.calibrate.original import Original
+from infer_opt.calibrate.shape_ranges import shape_ranges
+from infer_opt.calibrate.target import ANY_SHAPES
 from infer_opt.calibrate.verifying import Verifying, verifying
 from infer_opt.errors import InputError
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from infer_opt.calibrate.budget import Budget
     from infer_opt.calibrate.deadline import Deadline
     from infer_opt.calibrate.latency_table import LatencyTable
+    from infer_opt.calibrate.shape_ranges import ShapeRange
     from infer_opt.compile.request import Request
 
 __all__ = ["Evidence", "gather"]
@@ -58,6 +62,14 @@ class Evidence:
         if self.judged_on is None:
             return None
         return {name: array.shape for name, array in next(iter(self.judged_on.samples)).items()}
+
+    @property
+    def ranges(self) -> Mapping[str, ShapeRange]:
+        """Of the shapes of inputs that the model leaves open, over all samples that the user gave."""
+        names = [port.name for port in ir.interface(self.source).inputs if port.is_open]
+        if not names or self.samples.is_random:
+            return ANY_SHAPES
+        return shape_ranges(chain(self.samples.calibration or (), self.samples.held_out or ()), names)
 
     def contest(self, budget: Budget | None, latencies: LatencyTable, deadline: Deadline, *, timed: bool) -> Contest:
         """What candidates are held to.

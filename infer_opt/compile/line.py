@@ -54,7 +54,7 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
         candidates.append(Candidate(replace(float_plan(target.regions(source)), name=ORIGINAL), source))
     contest = evidence.contest(None if order.named else request.budget, latencies, deadline, timed=unmeasured is None)
     with staging(request.out) as folder:
-        workshop = Bench(target, folder, evidence.threads, evidence.shapes)
+        workshop = Bench(target, folder, evidence.threads, evidence.shapes, evidence.ranges)
         verdict = judge(candidates, workshop, contest, stages)
         best, why = choose(verdict.judged, unmeasured)
         winner = next(item for item in verdict.built if item.plan.name == best.name)

@@ -31,6 +31,11 @@ class Port:
     shape: tuple[int | str | None, ...] | None
     optional: bool = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a size, or the rank, is left to whoever feeds it."""
+        return self.shape is None or not all(isinstance(size, int) for size in self.shape)
+
 
 @dataclass(frozen=True)
 class Interface:

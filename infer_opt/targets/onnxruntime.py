@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from infer_opt import ir
 from infer_opt.calibrate.runner import Runner
-from infer_opt.calibrate.target import Artifact
+from infer_opt.calibrate.target import ANY_SHAPES, Artifact
 from infer_opt.targets.dynamic import write_dynamic
 from infer_opt.targets.float_weights import keep_float_weights
 from infer_opt.targets.host import unlike_host
@@ -18,9 +18,10 @@ from infer_opt.targets.regions import find_regions
 from infer_opt.targets.support import refuse_newer_opset, refuse_unsupported, stand_ins
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from infer_opt.calibrate.plan import Plan, Region
+    from infer_opt.calibrate.shape_ranges import ShapeRange
     from infer_opt.profiles import Profile
 
 __all__ = ["BACKEND", "create"]
@@ -62,8 +63,11 @@ class OnnxRuntimeTarget:
         """The artifact's graph itself."""
         return keep_float_weights(write_dynamic(write_qdq(model, plan), plan))
 
-    def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:
+    def emit(
+        self, model: ir.Model, plan: Plan, folder: Path, shapes: Mapping[str, ShapeRange] = ANY_SHAPES
+    ) -> Artifact:
         """`model.onnx`, and `model.onnx.data` beside it where the weights exceed 1 GiB."""
+        del shapes  # onnxruntime takes any
         written = ir.save(self.rehearse(model, plan), folder / _MAIN)
         here = self.timed_here()
         doubts = [] if here is None else [f"run here with other kernels than the device's: {here}"]

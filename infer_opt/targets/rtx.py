@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from infer_opt.calibrate.target import ANY_SHAPES
 from infer_opt.targets.environments import ENVIRONMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from infer_opt.calibrate.shape_ranges import ShapeRange
 
 __all__ = ["RtxVerdict", "rtx_verdict"]
 
@@ -36,16 +39,20 @@ class RtxVerdict:
     words: str
 
 
-def rtx_verdict(model: Path, compute_capability: str) -> RtxVerdict | None:
+def rtx_verdict(
+    model: Path, compute_capability: str, shapes: Mapping[str, ShapeRange] = ANY_SHAPES
+) -> RtxVerdict | None:
     """Parse a typed graph and build it for a GPU; None where the environment is not installed.
 
     Args:
         compute_capability: of the GPU, such as `7.5`.
+        shapes: of inputs with open dimensions; those of which nothing is known are 1.
     """
     python = ENVIRONMENTS["tensorrt-rtx"].python
     if python is None:
         return None
-    command = [str(python), str(_WORKER), str(model), compute_capability.replace(".", "")]
+    known = json.dumps({name: astuple(each) for name, each in shapes.items()})
+    command = [str(python), str(_WORKER), str(model), compute_capability.replace(".", ""), known]
     try:
         ran = subprocess.run(  # noqa: S603 - our own words, and a path
             command, capture_output=True, text=True, check=False, timeout=_SECONDS
@@ -66,10 +73,10 @@ def _verdict(found: Mapping[str, Any]) -> RtxVerdict:
     seen = f"{found['layers']} layers, strongly typed: {types}"
     errors = "; ".join(found["errors"])
     if not found["built"] and found["open"]:
-        return RtxVerdict("parsed", f"{name} parsed it ({seen}), and does not build it with open sizes of 1: {errors}")
+        return RtxVerdict("parsed", f"{name} parsed it ({seen}), and does not build it with {found['open']}: {errors}")
     if not found["built"]:
         return RtxVerdict("rules", f"{name} does not build it for {found['capability']}: {errors}")
-    size = ", open sizes being 1" if found["open"] else ""
+    size = f", with {found['open']}" if found["open"] else ""
     return RtxVerdict(
         "built", f"{name} parsed and built it for {found['capability']}{size} ({seen}): not the device's own engine"
     )

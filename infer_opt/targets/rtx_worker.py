@@ -1,8 +1,9 @@
 """Run by the Python of the environment `tensorrt-rtx`: parse a graph, build it for a GPU that is not here, and tell.
 
-    python rtx_worker.py MODEL.onnx SM
+    python rtx_worker.py MODEL.onnx SM SHAPES
 
-The last line of stdout is JSON. Nothing of infer_opt is imported: that Python does not have it.
+SHAPES is JSON: by input the smallest, the usual and the largest shape. The last line of stdout is JSON too. Nothing of
+infer_opt is imported: that Python does not have it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _LIBRARIES = ("libtensorrt_rtx.so.1", "libtensorrt_onnxparser_rtx.so.1")
 _MOST_ERRORS = 3
 
 
-def main(model: str, wanted: str) -> dict[str, Any]:
+def main(model: str, wanted: str, shapes: str) -> dict[str, Any]:
     """What the parser and the builder made of the file."""
     trt = _bindings()
     capability = _nearest(trt, wanted)
@@ -37,18 +38,27 @@ def main(model: str, wanted: str) -> dict[str, Any]:
     types = Counter(str(value.dtype).rpartition(".")[2] for value in outputs if value is not None)
     found |= {"parsed": True, "layers": len(layers), "types": dict(types.most_common()), "errors": []}
     inputs = [network.get_input(index) for index in range(network.num_inputs)]
-    found["open"] = any(size < 0 for value in inputs for size in value.shape)
+    opened = [value for value in inputs if any(size < 0 for size in value.shape)]
+    known = json.loads(shapes)
+    found["open"] = _words(opened, known)
     config = builder.create_builder_config()
     config.num_compute_capabilities = 1
     config.set_compute_capability(getattr(trt.ComputeCapability, capability), 0)
-    if found["open"]:
-        shapes = builder.create_optimization_profile()
-        for value in inputs:
-            shape = [max(1, size) for size in value.shape]
-            shapes.set_shape(value.name, shape, shape, shape)
-        config.add_optimization_profile(shapes)
+    if opened:
+        profile = builder.create_optimization_profile()
+        for value in opened:
+            ones = [max(1, size) for size in value.shape]
+            profile.set_shape(value.name, *known.get(value.name, [ones] * 3))
+        config.add_optimization_profile(profile)
     built = builder.build_serialized_network(network, config) is not None
     return found | {"built": built, "errors": [] if built else log.lines[-_MOST_ERRORS:]}
+
+
+def _words(opened: list[Any], known: dict[str, Any]) -> str | None:
+    """What open sizes are taken for; None where there are none."""
+    if not opened:
+        return None
+    return "the shapes of the samples" if all(value.name in known for value in opened) else "open sizes of 1"
 
 
 def _bindings() -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from infer_opt import ir
 from infer_opt.calibrate.runner import Runner
-from infer_opt.calibrate.target import Artifact
+from infer_opt.calibrate.target import ANY_SHAPES, Artifact
 from infer_opt.targets.fusion import placed
 from infer_opt.targets.qdq import write_qdq
 from infer_opt.targets.regions import find_regions, float_region
@@ -24,10 +24,11 @@ from infer_opt.targets.support import refuse_newer_opset, refuse_unsupported, st
 from infer_opt.targets.typed import half_scheme, write_half
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from infer_opt.calibrate.plan import Plan, Region
+    from infer_opt.calibrate.shape_ranges import ShapeRange
     from infer_opt.profiles import Profile
 
 __all__ = ["BACKEND", "create"]
@@ -99,13 +100,15 @@ class TensorRTTarget:
         """The artifact's graph with FP16 rounded, not computed: see `rounding.rounded` for what that does not tell."""
         return rounded(self._typed(model, plan))
 
-    def emit(self, model: ir.Model, plan: Plan, folder: Path) -> Artifact:
+    def emit(
+        self, model: ir.Model, plan: Plan, folder: Path, shapes: Mapping[str, ShapeRange] = ANY_SHAPES
+    ) -> Artifact:
         """`model.onnx` and `build.sh`."""
         written = ir.save(self._typed(model, plan), folder / _MAIN)
         capability = self.profile.compute_capability
-        verdict = rtx_verdict(folder / _MAIN, capability) if capability else None
+        verdict = rtx_verdict(folder / _MAIN, capability, shapes) if capability else None
         script = folder / "build.sh"
-        script.write_text(self._script(model), encoding="utf-8")
+        script.write_text(self._script(model, shapes), encoding="utf-8")
         script.chmod(0o755)
         return Artifact(
             main=_MAIN,
@@ -144,9 +147,9 @@ class TensorRTTarget:
         """By the profile's rates."""
         return Roofline.of(self.profile)
 
-    def _script(self, model: ir.Model) -> str:
+    def _script(self, model: ir.Model, shapes: Mapping[str, ShapeRange]) -> str:
         options = [f"--onnx={_MAIN}", "--saveEngine=model.plan", "--timingCacheFile=model.cache"]
-        options += self._shapes(model)
+        options += _shape_options(model, shapes)
         version = self._version()
         if version[0] == 10:
             options.append("--stronglyTyped")
@@ -169,18 +172,25 @@ class TensorRTTarget:
         numbers = re.findall(r"\d+", runtime.version) if runtime and runtime.version else []
         return tuple(map(int, numbers)) or _DEFAULT_VERSION
 
-    def _shapes(self, model: ir.Model) -> list[str]:
-        dynamic = [
-            port.name
-            for port in ir.interface(model).inputs
-            if port.shape is None or not all(isinstance(size, int) for size in port.shape)
+
+def _shape_options(model: ir.Model, shapes: Mapping[str, ShapeRange]) -> list[str]:
+    """The sizes of open dimensions: those that samples have, or else what the caller of the script sets."""
+    names = [port.name for port in ir.interface(model).inputs if port.is_open]
+    if not names:
+        return []
+    if shapes.keys() >= set(names) and not any(mark in name for name in names for mark in ":,"):
+        ends = (("min", "low"), ("opt", "typical"), ("max", "high"))
+        return [
+            f"--{option}Shapes=" + ",".join(f"{name}:{_by_x(getattr(shapes[name], end))}" for name in names)
+            for option, end in ends
         ]
-        if not dynamic:
-            return []
-        names = ", ".join(dynamic)
-        # In double quotes, for the shell to put in; the names come from the model, so nothing of them may be code.
-        safe = "".join(letter if letter.isalnum() or letter in "_.:/-, " else "?" for letter in names)
-        return [f'"--shapes=${{SHAPES:?set SHAPES=name:1x3x224x224 for the dynamic inputs {safe}}}"']
+    # In double quotes, for the shell to put in; the names come from the model, so nothing of them may be code.
+    safe = "".join(letter if letter.isalnum() or letter in "_.:/-, " else "?" for letter in ", ".join(names))
+    return [f'"--shapes=${{SHAPES:?set SHAPES=name:1x3x224x224 for the dynamic inputs {safe}}}"']
+
+
+def _by_x(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
 
 
 def _joins_integers(node: ir.Node) -> bool:

@@ -63,7 +63,7 @@ def test_open_sizes_are_built_at_1(tmp_path: Path) -> None:
     regions = target.regions(model)
     artifact = target.emit(model, with_half(float_plan(regions), half_verdicts(model, regions, None)), tmp_path)
     assert artifact.checked == "built"
-    assert any("open sizes being 1" in text for text in artifact.unchecked)
+    assert any("with open sizes of 1 " in text for text in artifact.unchecked)
 
 
 def test_what_the_parser_refuses_is_told(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 from infer_opt import ir, targets
 from infer_opt.calibrate.half import half_verdicts, with_half
 from infer_opt.calibrate.planner import float_plan
+from infer_opt.calibrate.shape_ranges import ShapeRange
 from infer_opt.calibrate.target import Artifact
 from infer_opt.errors import InputError
 from infer_opt.profiles import Runtime
@@ -119,6 +120,25 @@ def test_dynamic_inputs_ask_for_their_shapes(tmp_path: Path) -> None:
     assert not (folder / "hacked").exists()
 
 
+def test_shapes_of_the_samples_are_given_to_the_builder(tmp_path: Path) -> None:
+    """Smallest, usual and largest; nothing has to be set then. One that is unknown is asked for, with all others."""
+    model, target = DYNAMIC.load(tmp_path), targets.create(T4)
+    known = {"x": ShapeRange((1, 3), (4, 3), (8, 3)), "z": ShapeRange((1, 9), (1, 9), (1, 9))}
+    folder = tmp_path / "artifact"
+    folder.mkdir()
+    target.emit(model, float_plan(target.regions(model)), folder, known)
+    given = arguments(folder)
+    assert [each for each in given if "Shapes=" in each] == [
+        "--minShapes=x:1x3,z:1x9",
+        "--optShapes=x:4x3,z:1x9",
+        "--maxShapes=x:8x3,z:1x9",
+    ]
+    half = tmp_path / "half"
+    half.mkdir()
+    target.emit(model, float_plan(target.regions(model)), half, {"x": known["x"]})
+    assert "set SHAPES=name" in (half / "build.sh").read_text(encoding="utf-8")
+
+
 HOSTILE = [
     "$(touch hacked)",
     "`touch hacked`",
@@ -154,6 +174,16 @@ def test_names_of_inputs_are_never_code(tmp_path: Path, name: str) -> None:
     assert len(arguments(folder, SHAPES="x:1x3")) == 8
     assert sorted(path.name for path in folder.iterdir()) == ["arguments", "build.sh", "model.onnx", "place"]
     assert not list(tmp_path.rglob("hacked"))
+
+    known = {name: ShapeRange((1, 3), (4, 3), (8, 3))}
+    target, ranged = targets.create(T4), tmp_path / "ranged"
+    ranged.mkdir()
+    model = ir.load(path)
+    target.emit(model, float_plan(target.regions(model)), ranged, known)
+    assert parses(ranged)
+    subprocess.run([str(ranged / "build.sh")], check=False, capture_output=True, cwd=tmp_path, env=PLAIN)
+    assert not (tmp_path / "hacked").exists()
+    assert not (ranged / "hacked").exists()
 
 
 def test_words_of_a_profile_are_never_code(tmp_path: Path) -> None:
