@@ -166,7 +166,6 @@ RESERVED: Mapping[str, str] = MappingProxyType(
     {
         "soc": "not used yet: `doctor`, to recognise the device it runs on",
         "hw_revision": "not used yet: `verify`, to refuse the artifact of another revision",
-        "compute_capability": "not used yet: the TensorRT backend, to know which kernels the GPU has",
         "cores": _COST,
         "memory_mb": "not used yet: `compile`, to refuse a model that does not fit",
         "unified_memory": _COST,
