@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from infer_opt.calibrate.shape_ranges import ShapeRange
 
@@ -65,7 +65,13 @@ class LatencyModel(Protocol):
 
 
 class Target(Protocol):
-    """A backend bound to one hardware profile."""
+    """A backend bound to one hardware profile.
+
+    Attributes:
+        takes_any_shape: whether an artifact runs with other shapes than those that were known when it was made.
+    """
+
+    takes_any_shape: ClassVar[bool]
 
     def check(self, model: ir.Model, allowed: Collection[str] = ()) -> None:
         """Before any work: raises InputError for the first node the device cannot run, with the number of others.

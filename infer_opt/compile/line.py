@@ -11,6 +11,7 @@ from infer_opt.calibrate.deadline import Deadline
 from infer_opt.calibrate.judging import ORIGINAL, Candidate, judge
 from infer_opt.calibrate.planner import float_plan
 from infer_opt.calibrate.progress import Progress, Silent, Stages
+from infer_opt.calibrate.target import ANY_SHAPES
 from infer_opt.compile.bench import Bench
 from infer_opt.compile.doubts import cut_short, stand_ins, unverified_branches
 from infer_opt.compile.evidence import gather
@@ -54,7 +55,8 @@ def compile_model(request: Request, progress: Progress | None = None) -> Report:
         candidates.append(Candidate(replace(float_plan(target.regions(source)), name=ORIGINAL), source))
     contest = evidence.contest(None if order.named else request.budget, latencies, deadline, timed=unmeasured is None)
     with staging(request.out) as folder:
-        workshop = Bench(target, folder, evidence.threads, evidence.shapes, evidence.ranges)
+        ranges = ANY_SHAPES if target.takes_any_shape else evidence.ranges
+        workshop = Bench(target, folder, evidence.threads, evidence.shapes, ranges)
         verdict = judge(candidates, workshop, contest, stages)
         best, why = choose(verdict.judged, unmeasured)
         winner = next(item for item in verdict.built if item.plan.name == best.name)

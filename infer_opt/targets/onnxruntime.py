@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from infer_opt import ir
 from infer_opt.calibrate.runner import Runner
@@ -38,6 +38,8 @@ def create(profile: Profile) -> OnnxRuntimeTarget:
 @dataclass(frozen=True)
 class OnnxRuntimeTarget:
     """See `calibrate.target.Target`."""
+
+    takes_any_shape: ClassVar[bool] = True
 
     profile: Profile
 

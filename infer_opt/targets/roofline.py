@@ -59,7 +59,7 @@ class Roofline:
             "fp16": None if peak.fp16_tflops is None else 1e12 * peak.fp16_tflops,
             INT8: None if peak.int8_tops is None else 1e12 * peak.int8_tops,
         }
-        wanted: set[str] = set(profile.precisions)
+        wanted: set[str] = {"fp32", *profile.precisions}  # whatever stays float is FP32, unless it is FP16
         known = {name: rate for name, rate in rates.items() if name in wanted and rate is not None}
         missing = wanted & rates.keys() - known.keys()
         if missing or profile.bandwidth_gbs is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from infer_opt import ir
 from infer_opt.calibrate.runner import Runner
@@ -66,6 +66,8 @@ def create(profile: Profile) -> TensorRTTarget:
 @dataclass(frozen=True)
 class TensorRTTarget:
     """See `calibrate.target.Target`."""
+
+    takes_any_shape: ClassVar[bool] = False  # an engine is built for ranges
 
     profile: Profile
 

@@ -129,6 +129,13 @@ def test_no_model_without_the_facts(device: Profile) -> None:
     assert Roofline.of(device) is None
 
 
+def test_fp32_is_needed_whatever_is_offered() -> None:
+    """A profile may offer FP16 alone; what cannot be FP16 runs in FP32 all the same."""
+    device = replace(T4, precisions=("fp16",))
+    assert "8.1 TFLOPS fp32" in roofline(device).basis
+    assert Roofline.of(replace(device, peak=Peak(fp16_tflops=65))) is None
+
+
 def test_a_rate_that_no_precision_needs_may_be_missing() -> None:
     """A device without INT8 needs no INT8 rate."""
     device = replace(T4, precisions=("fp32", "fp16"), peak=Peak(fp32_gflops=8100, fp16_tflops=65))

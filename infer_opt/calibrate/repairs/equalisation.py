@@ -77,7 +77,8 @@ def equalised(
         return Equalised(model, sketches)
     regions = _around(factors, plans)
     changed = [value for site in factors for value in site.values if value in sketches]
-    anew = collect(with_factors(model, factors), changed, samples, threads=trial.threads, seed=seed).sketches
+    scaled = with_factors(model, factors)
+    anew = collect(scaled, changed, samples, threads=trial.threads, seed=seed).sketches if changed else {}
 
     def some(sites: Iterable[Site]) -> tuple[ir.Model, dict[str, Sketch]]:
         chosen = {site: factors[site] for site in sites}
@@ -85,9 +86,10 @@ def equalised(
         return with_factors(model, chosen), {**sketches, **own}
 
     def noise(sites: Iterable[Site]) -> TotalNoise:
-        scaled, ranges = some(sites)
-        tried = [plan.only(regions) for plan in planner(scaled, ranges)]
-        found = [total_noise(trial.last_errors(target.rehearse(scaled, plan))) for plan in tried if plan.lowered()]
+        changed_model, ranges = some(sites)
+        tried = [plan.only(regions) for plan in planner(changed_model, ranges)]
+        errors = [trial.last_errors(target.rehearse(changed_model, plan)) for plan in tried if plan.lowered()]
+        found = list(map(total_noise, errors))
         return TotalNoise(math.prod(each.share for each in found) ** (1 / len(found)), found[0].least_db)
 
     before = noise(())
