@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +17,6 @@ from infer_opt.passes.engine import plugins
 FOLDER = Path(__file__).parent / "golden"
 OPTION = "--regenerate-golden"
 BACKEND = "INFER_OPT_TEST_BACKEND"  # name of an environment whose tests are to run
-NO_CACHE = Path(__file__).parent / "no-cache"
 CONTEXT = 12  # lines around a difference, so that it shows which case of a file it is in
 
 
@@ -28,7 +29,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep no cache; refuse the option in CI, where it would make every comparison hold."""
     os.environ["INFER_OPT_CACHE"] = "off"  # what one test measured must not answer another
     if not os.environ.get(BACKEND):  # nor what this user has installed; `make test-backend` asks for just that
-        os.environ["XDG_CACHE_HOME"] = str(NO_CACHE)
+        cache = tempfile.mkdtemp(prefix="infer-opt-tests-")  # onnxruntime keeps a file of its own there
+        config.add_cleanup(lambda: shutil.rmtree(cache, ignore_errors=True))
+        os.environ["XDG_CACHE_HOME"] = cache
     if config.getoption(OPTION) and os.environ.get("CI"):
         message = f"{OPTION} is not for CI: write the files at your desk and commit them"
         raise pytest.UsageError(message)
