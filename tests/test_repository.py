@@ -28,11 +28,8 @@ def committed_files() -> list[Path]:
 def committed_lines() -> list[tuple[str, str]]:
     """Every line of text with the place it stands at; files that are not UTF-8 have no lines."""
     found = []
-    for file in committed_files():
-        try:
-            text = file.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            continue
+    for file in filter(is_text, committed_files()):
+        text = file.read_text(encoding="utf-8")
         place = file.relative_to(ROOT)
         found += [(f"{place}:{number}", line) for number, line in enumerate(text.splitlines(), start=1)]
     return found
@@ -48,6 +45,23 @@ def commands_named(document: str, pattern: str) -> set[str]:
 def test_git_lists_this_file() -> None:
     """Without the list every other test here would hold of nothing."""
     assert Path(__file__).resolve() in committed_files()
+
+
+def test_nothing_is_kept_that_a_run_leaves_behind() -> None:
+    """Whatever is no text is the example's model or its samples; caches, databases and lists of fonts are not ours."""
+    binary = {file.relative_to(ROOT).as_posix() for file in committed_files() if not is_text(file)}
+    assert binary == {"examples/digits/calib.npz", "examples/digits/digits.onnx"}
+    kinds = {file.suffix for file in committed_files() if file.is_relative_to(ROOT / "tests")}
+    assert kinds <= {".py", ".txt", ".md"}
+
+
+def is_text(file: Path) -> bool:
+    """Whether a file is UTF-8."""
+    try:
+        file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def test_no_file_is_large() -> None:
